@@ -58,7 +58,16 @@ PNG_LIBS := $(call libs_of,$(LIBPNG))
 JPEG_CFLAGS := $(call cflags_of,$(LIBJPEG),LIBJPEG)
 JPEG_LIBS := $(call libs_of,$(LIBJPEG))
 ALL_CFLAGS = $(WARNINGS) -fPIC -pthread -D_GNU_SOURCE -Isrc -I$(BUILD)/generated -ffp-contract=off -fno-math-errno -fvisibility=hidden $(CFLAGS)
-LIBS = $(JSON_LIBS) $(ZIP_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
+LIBS = $(JSON_LIBS) $(PNG_LIBS) $(JPEG_LIBS) -lz -lm -ldl -pthread
+
+# Libraries that are opened when they are first needed, so that nothing waits for them at start-up. The file that the loader looks for is
+# the one that linking would have noted; Debian's package has the same name: libzip.so.4, libzip4.
+SONAME = $(shell $$($(CC) -print-prog-name=readelf) -d \
+  $(firstword $(wildcard $(patsubst -L%,%/lib$(1).so,$(filter -L%,$(LDFLAGS) $(2)))) $(shell $(CC) -print-file-name=lib$(1).so)) 2>/dev/null | \
+  sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+ZIP_FILE = $(or $(call SONAME,zip,$(ZIP_LIBS)),$(error the linker's libzip.so names no file))
+EDIT_FILE = $(or $(call SONAME,edit,$(EDIT_LIBS)),$(error the linker's libedit.so names no file))
+opened = -D$(1)_FILE='"$(2)"' -D$(1)_PACKAGE='"$(subst .so.,,$(2))"'
 
 # One text of kernels, three instruction sets.
 # Of no use on a CPU of this decade.
@@ -119,14 +128,14 @@ $(BUILD)/libipulua.a: $(OBJECTS)
 	@rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/ipulua: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(EDIT_LIBS) $(LIBS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a $(LUA_LIBS) $(LIBS)
 
-# The command with the archives of what it is made of, where there are some; of the system it wants libzip, libc and libm. C modules that
-# scripts load find Lua in it, so all of Lua is linked.
-as_archive = $(if $(filter -lm -ldl -pthread -lzip,$(1)),$(1),$(or $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a)),$(1)))
+# The command with the archives of what it is made of, where there are some; of the system it wants libc and libm, and opens libzip. C
+# modules that scripts load find Lua in it, so all of Lua is linked.
+as_archive = $(if $(filter -lm -ldl -pthread,$(1)),$(1),$(or $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a)),$(1)))
 .PHONY: static
 static: $(BUILD)/ipulua-static ## build/ipulua-static: the command, with all libraries that Debian has as archives in it
-$(BUILD)/ipulua-static: $(CLI_OBJECTS) $(LUA_OBJECTS) $(BUILD)/libipulua.a
+$(BUILD)/ipulua-static: $(CLI_OBJECTS:%/edit.o=%/edit_linked.o) $(LUA_OBJECTS) $(BUILD)/libipulua.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $^ -Wl,--whole-archive $(foreach word,$(LUA_LIBS),$(call as_archive,$(word))) -Wl,--no-whole-archive \
 	  $(foreach word,$(if $(LIBEDIT),$(shell $(PKG_CONFIG) --static --libs libedit)) $(LIBS),$(call as_archive,$(word)))
 
@@ -201,9 +210,13 @@ $(BUILD)/parts: FORCE
 	@mkdir -p $(@D)
 	@test "$(PARTS)" = "$$(cat $@ 2>/dev/null)" && test -e $@ || echo "$(PARTS)" > $@
 	@rm -f $(foreach part,$(MODULES),$(if $($(part)),,$(BUILD)/modules/ipulua/$(PLUGIN_$(part)).so))
-$(BUILD)/cli/edit.o $(BUILD)/tensor/image.o $(BUILD)/kernels/blas.o: $(BUILD)/parts
+$(BUILD)/cli/edit.o $(BUILD)/cli/edit_linked.o $(BUILD)/tensor/image.o $(BUILD)/kernels/blas.o: $(BUILD)/parts
 
-$(BUILD)/cli/edit.o: ALL_CFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/cli/edit.o $(BUILD)/cli/edit_linked.o: ALL_CFLAGS += $(if $(LIBEDIT),$(EDIT_CFLAGS) $(call opened,LIBEDIT,$(EDIT_FILE)))
+$(BUILD)/cli/edit_linked.o: src/cli/edit.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -DLINKED_LIBEDIT -MMD -MP -c -o $@ $<
+$(BUILD)/tensor/npz.o: ALL_CFLAGS += $(call opened,LIBZIP,$(ZIP_FILE))
 $(BUILD)/kernels/blas.o: ALL_CFLAGS += $(if $(filter no,$(WITH_OPENBLAS)),-DWITHOUT_OPENBLAS)
 $(BUILD)/tensor/image.o: ALL_CFLAGS += $(PNG_CFLAGS) $(JPEG_CFLAGS)
 $(BUILD)/%.o: src/%.c
@@ -211,10 +224,10 @@ $(BUILD)/%.o: src/%.c
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # What Lua's specs can't reach; `build/tensor_check` runs from the repository's root. Allocation is wrapped, so
-# that each one can be made to fail.
+# that each one can be made to fail, and dlsym, so that calls of libzip can.
 $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
 	$(CC) $(ALL_CFLAGS) $(JPEG_CFLAGS) $(LDFLAGS) \
-	  -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=zip_source_buffer,--wrap=zip_file_add \
+	  -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=dlsym \
 	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
@@ -274,7 +287,7 @@ bench: all ## run the workloads of examples/bench (PEERS=1: next to PyTorch, in 
 
 .PHONY: bench-processes
 bench-processes: all ## a training step on two processes, by each MPI, next to one process and PyTorch's DDP (ROUNDS=3)
-	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
+	@IPULUA=$(BUILD)/ipulua $(BUILD)/ipulua examples/bench/processes.lua --rounds $(if $(filter 1,$(ROUNDS)),3,$(ROUNDS))
 
 # Of one instruction set in a process: the library takes one core.
 .PHONY: bench-gemm
@@ -499,6 +512,12 @@ CHIPS = $(shell awk -F'"' '/^  X.[0-9], / { printf "%s%s", comma, tolower($$2); 
 FILL_IN = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@CHIPS@|$(CHIPS)|' $(foreach v,PREFIX LIBDIR INCLUDEDIR LUA_LMOD LUA_CMOD,-e 's|@$(v)@|$($(v))|')
 PUT = install -D -m
 LUA_FILES = $(patsubst lua/%,%,$(shell find lua/ipulua -name '*.lua' -o -name '*.html'))
+
+# Of what is built: the packages of the libraries that it opens, as variables of debian/control.
+.PHONY: opened
+opened:
+	@echo libzip:Depends=$(subst .so.,,$(ZIP_FILE))
+	@! grep -q libedit $(BUILD)/parts || echo libedit:Depends=$(subst .so.,,$(EDIT_FILE))
 
 .PHONY: install uninstall install-rock rock dist deb
 install-rock: all ## install the command and the Lua module only, as luarocks wants them

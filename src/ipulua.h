@@ -1,19 +1,23 @@
 /* The C interface of ipulua: libipulua.so.0.
  *
- * Every function that returns int and takes a context, or what was made from one, returns IPU_OK or
- * a negative status; then ipu_last_error() has the words. Those that only ask about a thing return
- * the answer. A NULL where something is wanted is IPU_E_INVALID_ARGUMENT, too little memory
- * IPU_E_OUT_OF_MEMORY, wherever it happens. Results come back through pointers; what a function
- * gives out as `ipu_x **out` is yours (NULL on failure, all of a list, too), and ipu_x_free() ends
- * it (NULL is fine); values are the builder's. Tensors that go in stay yours, and may be freed
- * after the call. Text is borrowed: it lasts until the next call with the same context ends, and
- * may be given to that. Element types are named by strings: "float32" "float64" "float16"
- * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
- * stands for {}.
+ * Functions that return int, and take a context or an object made from one, return IPU_OK or a
+ * negative status. After a failure ipu_last_error() has the message. Query functions return the
+ * answer itself. A NULL for a required argument is IPU_E_INVALID_ARGUMENT. If memory runs out, any
+ * function may return IPU_E_OUT_OF_MEMORY.
  *
- * A context, and what was made from it, is used by one thread at a time; several contexts may be
- * used side by side. Objects may be freed in any order. The region between the marks holds plain
- * declarations only: LuaJIT's ffi.cdef takes it as it stands. */
+ * Results are returned through pointers. The caller owns the object that a function returns as
+ * `ipu_x **out`, and frees it by ipu_x_free(), which accepts NULL. On failure *out is NULL, and so
+ * are all entries of a list. Values belong to the builder. Tensors passed in stay the caller's, and
+ * may be freed after the call.
+ *
+ * Text is borrowed, and "" on failure. It is valid until the next call with the same context ends,
+ * and may be passed to that call. Element types are strings: "float32" "float64" "float16"
+ * "bfloat16" "int8" "uint8" "int32" "int64" "bool". Attributes and options are JSON objects; NULL
+ * means {}.
+ *
+ * A context and the objects made from it are used by one thread at a time. Several contexts may be
+ * used at once. Objects may be freed in any order. The region between the marks has plain
+ * declarations only, so that LuaJIT's ffi.cdef accepts it. */
 #ifndef IPULUA_H
 #define IPULUA_H
 #include <stdbool.h>
@@ -47,10 +51,10 @@ extern "C" {
 
 /* ---- ffi.cdef begins ---- */
 typedef struct ipu_context ipu_context;   /* threads, seed, error; the models' interpreter */
-typedef struct ipu_tensor ipu_tensor;     /* dense, row-major; counted */
+typedef struct ipu_tensor ipu_tensor;     /* dense, row-major; reference-counted */
 typedef struct ipu_archive ipu_archive;   /* the tensors of a file */
-typedef struct ipu_variable ipu_variable; /* what outlives a call of a function */
-typedef struct ipu_builder ipu_builder;   /* a function that is being written down */
+typedef struct ipu_variable ipu_variable; /* state that outlives a function's call */
+typedef struct ipu_builder ipu_builder;   /* a function being built */
 typedef struct ipu_value ipu_value;       /* a value in it; lives as long as the builder */
 typedef struct ipu_function ipu_function; /* a compiled function */
 typedef struct ipu_model ipu_model;       /* a Keras model */
@@ -60,20 +64,21 @@ typedef struct ipu_model ipu_model;       /* a Keras model */
 uint32_t ipu_abi_version(void);
 /* "1.2.3"; static, as is every name that the functions below give without a context. */
 const char *ipu_version(void);
-/* "IPU_E_VALUE"; "IPU_E_INTERNAL" for what is no status. */
+/* "IPU_E_VALUE"; "IPU_E_INTERNAL" if it is no status. */
 const char *ipu_status_name(int status);
-/* A context of its own: all cores, a random seed. IPU_E_OUT_OF_MEMORY; nothing has words before
- * there is a context. */
+/* A new context, with all cores and a random seed. On IPU_E_OUT_OF_MEMORY there is no message, as
+ * there is no context. */
 int ipu_context_new(ipu_context **out);
-/* What was made from it may live on, and keeps what it needs. */
+/* Objects made from it stay valid, and keep the parts of it that they need. */
 void ipu_context_free(ipu_context *c);
-/* The words of this thread's newest call, if it failed; "" after one that did not. One that got
- * NULL in place of its context, builder, function or model has words, too, whatever c is. */
+/* The message of this thread's newest call, if it failed; "" otherwise. If that call got NULL as
+ * its context, builder, function or model, the message is returned for any c. */
 const char *ipu_last_error(const ipu_context *c);
-/* Threads that compute at most, up to 256; 0: one a core. IPU_E_VALUE for others. Results don't
- * depend on it. */
+/* The maximum number of computing threads, up to 256; 0: one for each core. IPU_E_VALUE for other
+ * numbers. Results don't depend on it. */
 int ipu_set_threads(ipu_context *c, int threads);
-/* What random ops draw from now on, and models' initial values; the same seed, the same numbers. */
+/* Sets the seed of random ops and of models' initial values, from now on. Equal seeds give equal
+ * numbers. */
 int ipu_set_seed(ipu_context *c, uint64_t seed);
 
 /* ---- tensors: dense, row-major; of a NULL tensor the dtype is "", the rank, count and bytes 0
@@ -129,7 +134,7 @@ int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, i
  * came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE, IPU_E_TYPE,
  * IPU_E_INVALID_ARGUMENT: what the op doesn't take, or too little room (then nothing is given
  * out). */
-/* Of index from 0; NULL behind the last. Static. */
+/* The op at index, from 0; NULL after the last. Static. */
 const char *ipu_op_name(int index);
 /* A sentence; NULL for what is no op. Static. */
 const char *ipu_op_summary(const char *op);
@@ -183,22 +188,22 @@ int64_t ipu_value_extent(const ipu_value *v, int axis);
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out);
 /* The variables live on. */
 void ipu_function_free(ipu_function *f);
-/* arguments are [argument_count], as declared; results have room for capacity, and each is
- * yours; *result_count, which may be NULL, is how many came, 0 on failure. IPU_E_VALUE,
+/* arguments is [argument_count], as declared. results has room for capacity tensors, which the
+ * caller owns. *result_count (may be NULL) is their number, 0 on failure. IPU_E_VALUE,
  * IPU_E_INVALID_ARGUMENT: other arguments, too little room. */
 int ipu_function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
                       ipu_tensor **results, int capacity, int *result_count);
 
-/* ---- Keras models; they run in a Lua state of the context's own ----
- * Options are those that docs/reference/keras.md says of the method; text that comes back is
- * borrowed, and its pointer may be NULL. x and y are lists of the model's inputs and outputs'
- * labels, [samples, …] each. A status is the kind of the Lua error; IPU_E_NOT_FOUND or
- * IPU_E_RUNTIME: the Lua module is not there. */
+/* ---- Keras models ---- */
+/* They run in a Lua state of the context's own. Options are the method's, as in
+ * docs/reference/keras.md. Returned text is borrowed, and its pointer may be NULL. x and y are
+ * lists of the model's inputs and outputs' labels, [samples, …] each. A status is the kind of the
+ * Lua error. IPU_E_NOT_FOUND or IPU_E_RUNTIME: the Lua module is missing. */
 /* {"class_name": …, "config": …}, as ipu_model_to_json gives it. */
 int ipu_model_from_json(ipu_context *c, const char *json, ipu_model **out);
 /* A chunk that returns a model. IPU_E_VALUE: no Lua; IPU_E_TYPE: it returns something else. */
 int ipu_model_from_lua(ipu_context *c, const char *code, ipu_model **out);
-/* What ipu_model_save wrote, with its weights and training state. */
+/* Loads a file of ipu_model_save, with its weights and training state. */
 int ipu_model_load(ipu_context *c, const char *path, ipu_model **out);
 /* Frees it, and leaves ipu_last_error as it is. */
 void ipu_model_free(ipu_model *m);
@@ -227,7 +232,7 @@ int ipu_model_train_on_batch(ipu_model *m, ipu_tensor *const *x, int x_count, ip
 /* *logs: {"loss": …, …}. Without "batch_size" in batches of at most 32 that divide the samples. */
 int ipu_model_evaluate(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y,
                        int y_count, const char *options, const char **logs);
-/* A number of the newest logs: "loss", "accuracy" …; after a fit those of the last epoch.
+/* A number of the newest logs: "loss", "accuracy" …. After a fit these are the last epoch's logs.
  * IPU_E_NOT_FOUND: there is none, or it is no number (NaN). */
 int ipu_model_log(ipu_model *m, const char *name, double *out);
 /* The outputs for x, [samples, …] each, as many as outputs have room (capacity); each is yours,
@@ -239,11 +244,12 @@ int ipu_model_predict(ipu_model *m, ipu_tensor *const *x, int x_count, const cha
 int ipu_model_get_weights(ipu_model *m, ipu_tensor **weights, int capacity, int *count);
 /* All weights, in that order. IPU_E_VALUE: another count or shape. */
 int ipu_model_set_weights(ipu_model *m, ipu_tensor *const *weights, int count);
-/* What a step of training would cost on IPUs, as JSON: cycles of the chip's clock, seconds,
+/* The estimated cost of a training step on IPUs, as JSON: cycles of the chip's clock, seconds,
  * bytes. {"batch_size": …, "target": …} */
 int ipu_model_estimate(ipu_model *m, const char *options, const char **json);
-/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil). There
- * os.exit is an error, IPU_E_FAILED_PRECONDITION: the process is the caller's. */
+/* Runs a chunk in the models' Lua state; *result is what it returns, as text ("" for nil).
+ * IPU_E_VALUE: a text with a NUL in it. IPU_E_FAILED_PRECONDITION: os.exit was called, but the
+ * process is the caller's. */
 int ipu_run_lua(ipu_context *c, const char *code, const char **result);
 /* ---- ffi.cdef ends ---- */
 

@@ -62,7 +62,7 @@ typedef enum IpuKind {
 typedef struct IpuAttribute {
   const char *name;
   int kind; /* an IpuKind */
-  /* The default as Lua writes it: "0.5", "true", "'SAME'", "{1, 1}"; "nil": none; NULL:
+  /* The default as a Lua literal: "0.5", "true", "'SAME'", "{1, 1}". "nil": none. NULL:
    * required. */
   const char *fallback;
 } IpuAttribute;
@@ -77,7 +77,7 @@ typedef struct IpuCall {
   const IpuNode *node;
 } IpuCall;
 
-/* What one step costs on an IPU, on its busiest tile. */
+/* The cost of one step on an IPU's busiest tile. */
 typedef struct IpuTile {
   double tiles, workers; /* of the chip; threads of a tile */
 } IpuTile;
@@ -112,17 +112,18 @@ typedef struct IpuHost {
   IpuValue *(*output)(const IpuNode *n, int output);
   const IpuType *(*type)(const IpuValue *v);
   IpuValue *(*number)(IpuGraph *g, int dtype, double value);
-  /* An op of ipulua by its name ("mul", "nn.relu", "reduce_sum"), or of this library; attributes
-   * as a Lua table: "{axis = 1}" with numbers, booleans, strings and lists of integers, or NULL. */
+  /* Applies an op of ipulua ("mul", "nn.relu", "reduce_sum") or of this library. attributes is a
+   * Lua table as text, or NULL: "{axis = 1}". It has numbers, booleans, strings and lists of
+   * integers. */
   IpuValue *(*apply)(IpuGraph *g, const char *op, IpuValue *const *in, int in_count,
                      const char *attributes);
 } IpuHost;
 
 typedef struct IpuOp {
   const char *name, *summary, *shapes;
-  /* Names; a trailing '?' marks an optional one. Lua numbers given for one whose name begins
-   * with ind, ids, label or segment, or has "length" in it, are int32; for another one they are
-   * of the dtype of a tensor beside it. */
+  /* Names; a trailing '?' marks an optional one. Lua numbers for an input become the dtype of a
+   * tensor beside it. They become int32 if its name begins with ind, ids, label or segment, or
+   * contains "length". */
   const char *inputs[IPU_OP_INPUTS];
   IpuAttribute attributes[IPU_OP_ATTRIBUTES];
   int outputs;                                /* 0 means 1; at most 8 */
@@ -132,7 +133,7 @@ typedef struct IpuOp {
   /* dx[i]: the gradient of input i, or left NULL. dy[j] is NULL where output j has none. NULL:
    * no gradient. */
   int (*grad)(const IpuHost *h, IpuGraph *g, const IpuNode *n, IpuValue *const *dy, IpuValue **dx);
-  /* NULL: a pass over output 0 */
+  /* NULL, and numbers that are negative or not finite: a pass over output 0 */
   void (*cost)(const IpuHost *h, const IpuNode *n, const IpuTile *tile, IpuCost *cost);
 } IpuOp;
 
@@ -142,6 +143,6 @@ typedef struct IpuOpLibrary {
   const IpuOp *ops; /* the last one has no name */
 } IpuOpLibrary;
 
-/* What a library exports; NULL: it refuses this host. */
+/* The function that a library exports. NULL: it refuses this host. */
 const IpuOpLibrary *ipulua_op_library(const IpuHost *host);
 #endif

@@ -728,6 +728,14 @@ function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) en
 ---@return ipulua.Tensor
 function ipu.nn.ctc_loss_with_log_probs(labels, log_probs, label_length, logit_length, options) end
 
+---The channels of each pixel as a block of pixels: by row, by column, then by channel.
+---Shapes: `[n, h, w, b·b·c] → [n, h·b, w·b, c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.depth_to_space(x, options) end
+
 ---Each channel convolved with its own kernels; channel c gives channels c m … c m + m - 1.
 ---Shapes: `[n, h, w, c], [kh, kw, c, m] → [n, h', w', c m]`
 ---* `strides`: Steps between windows, at least 1: one, or one for each spatial axis.
@@ -967,6 +975,14 @@ function ipu.nn.softplus(x) end
 ---@param x ipulua.Tensor|number|table
 ---@return ipulua.Tensor
 function ipu.nn.softsign(x) end
+
+---The pixels of each block as channels of one: by row, by column, then by channel.
+---Shapes: `[n, h·b, w·b, c] → [n, h, w, b·b·c]`
+---* `block_size`: pixels of a block, in each direction
+---@param x ipulua.Tensor|number|table
+---@param options {block_size: integer}
+---@return ipulua.Tensor
+function ipu.nn.space_to_depth(x, options) end
 
 ---Minus the log softmax of logits at each row's label; one that is no class is an error.
 ---Shapes: `[…], […, n] → […]`
@@ -2052,7 +2068,8 @@ function ipu.name_scope(name) end
 ---@return Scope
 function ipu.frontend_attribute(attribute_name, attribute_value, options) end
 
----The dtype that matrix products, einsum among them, and convolutions inside add up in.
+---The dtype that matrix products and convolutions inside add up in. Products of einsum, attention
+---and recurrent layers are among them.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@param override_type string
@@ -2147,11 +2164,12 @@ function ipu.data.from_cifar(path, options) end
 function ipu.data.from_csv(path, options) end
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
----is the type of each column's cells: "int32", "int64" where an integer is too large for that,
----"float32" or "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A
----or null is an error, or becomes `fill`.
+---is the type of each column's cells. Integers are "int32", or "int64" beyond its range. Fractions
+---make a column "float32", or "float64" where float32 would round an integer of it. Other columns
+---are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
+---an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
 ---@param path string
 ---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
 ---@return table<string, any> columns, table<string, string> types

@@ -99,7 +99,7 @@ function layers.Input(...) end
 ---@overload fun(layer: any|table, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Wrapper
 layers.Wrapper = {}
 
----A function of one's own as a layer.
+---A function of your own as a layer.
 ---@class keras.layers.Lambda: keras.layers.Layer
 ---@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
 layers.Lambda = {}

@@ -47,15 +47,27 @@ local function plot(title)
   end
 end
 
+-- A distance between the lines of a scale up to `most`: 1, 2 or 5 times a power of ten, and three
+-- to seven lines.
+local function scale_step(most)
+  local power = 10 ^ math.floor(math.log(most / 3, 10))
+  for _, factor in ipairs{5, 2} do
+    if factor * power <= most / 3 then return factor * power end
+  end
+  return power
+end
+
 -- Losses by epoch, on a scale from 0.
 local function loss_curve(losses)
   local put, text = plot("Loss of the first model, by epoch")
   local most, bottom = math.max(table.unpack(losses)), height - 34
+  local step = scale_step(most)
   local function x_of(epoch) return left + (epoch - 1) / (#losses - 1) * (width - left - 24) end
   local function y_of(loss) return bottom - loss / most * (bottom - top) end
-  for i = 0, 4 do
-    put('<text x="%d" y="%.1f" text-anchor="end">%.3g</text>', left - 6, y_of(i * most / 4) + 4,
-      i * most / 4)
+  for i = 0, most // step do
+    local y = y_of(i * step)
+    if i > 0 then put('<path d="M%d %.1fH%d" stroke="#e5e7eb"/>', left + 1, y, width - 20) end
+    put('<text x="%d" y="%.1f" text-anchor="end">%.3g</text>', left - 6, y + 4, i * step)
   end
   for epoch = 1, #losses do
     if epoch == 1 or epoch % 5 == 0 then
@@ -69,7 +81,7 @@ local function loss_curve(losses)
   return text()
 end
 
--- rows: {label, bytes by IPU, colour}; the line is what a tile has.
+-- rows: {label, bytes by IPU, colour}; limit: the memory of a tile, drawn as a line.
 local function memory_bars(title, rows, limit)
   local put, text = plot(title)
   local most, bottom, ipus = 0, height - 34, #rows[1][2]
@@ -89,7 +101,7 @@ local function memory_bars(title, rows, limit)
   end
   put('<path d="M%d %.1fH%d" stroke="#b91c1c" stroke-width="1.5" stroke-dasharray="6 4"/>', left,
     y_of(limit), width - 20)
-  put('<text x="%d" y="%.1f" text-anchor="end" fill="#b91c1c">%.0f KiB: what a tile has</text>',
+  put('<text x="%d" y="%.1f" text-anchor="end" fill="#b91c1c">a tile has %.0f KiB</text>',
     width - 22, y_of(limit) - 5, limit / 1024)
   for kib = 0, most // 1024, 500 do
     put('<text x="%d" y="%.1f" text-anchor="end">%d</text>', left - 6, y_of(kib * 1024) + 4, kib)

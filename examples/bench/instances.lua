@@ -1,14 +1,14 @@
--- A step of a training, measured on however many processes it is launched: instance 0 prints the
--- least of some rounds in microseconds.
--- usage: [mpirun -n 2] ipulua instances.lua mlp|cnn|scalar|float
--- mlp: 784-128-10, batch 32, SGD. cnn: the convolutional network of w3, batch 64, Adam.
--- scalar: a cross_replica_sum in a loop.
--- float: distributed.allreduce of one number.
+-- The time of a training step on one process or, under mpirun, on several. Instance 0 prints the
+-- best of eight rounds in microseconds. --step is one of
+--   mlp     784-128-10, batch 32, SGD
+--   cnn     the convolutional network of w3, batch 64, Adam
+--   scalar  a cross_replica_sum in a loop
+--   float   distributed.allreduce of one number
 local ipu = require "ipulua"
 local core = require "ipulua.core"
 local keras, popdist = ipu.keras, ipu.popdist
 local layers = keras.layers
-local kind <const> = arg[1] or "mlp"
+local kind <const> = require "ipulua.script".arguments{{"step", "mlp"}}
 local cfg = ipu.IPUConfig()
 popdist.set_ipu_config(cfg)
 cfg:configure_ipu_system()

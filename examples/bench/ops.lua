@@ -1,6 +1,6 @@
 -- Our ops next to PyTorch's, in turn: `make bench-ops`, or ipulua examples/bench/ops.lua [NAME…]
--- after `make build/ops_bench`. Each side runs ROUNDS times; the best time counts, of one thread's
--- own processor time, or of the clock with two threads.
+-- after `make build/ops_bench`. Each side runs ROUNDS times, a variable of the environment, and the
+-- best time counts. With one thread it is processor time, with two it is wall-clock time.
 
 require "ipulua.script".options()
 local ours <const> = os.getenv("OPS_BENCH") or "build/ops_bench"

@@ -1,14 +1,9 @@
--- make bench-processes: a step on two processes next to the same step alone and on two threads, and
--- to PyTorch's DistributedDataParallel where that is installed. All take turns; of each the least
--- of the rounds counts.
--- usage: processes.lua [rounds]
+-- A training step on two processes next to the same step on one, with one thread and with two, and
+-- next to PyTorch's DistributedDataParallel if that is installed. All take turns, --rounds times;
+-- the best time of each counts. `make bench-processes` runs it.
 local ipulua <const> = os.getenv("IPULUA") or "build/ipulua"
 local folder <const> = arg[0]:match("^(.*/)") or ""
-local rounds <const> = math.tointeger(tonumber(arg[1] or "3"))
-if not rounds or rounds < 1 then
-  io.stderr:write("usage: processes.lua [rounds]\n")
-  os.exit(2)
-end
+local rounds <const> = require "ipulua.script".arguments{{"rounds", 3}}
 
 local function output(command)
   local pipe <close> = assert(io.popen(command .. " 2>/dev/null"))
@@ -19,7 +14,7 @@ local function there(program)
   return (os.execute("command -v " .. program .. " >/dev/null 2>&1"))
 end
 
-local script <const> = folder .. "instances.lua "
+local script <const> = folder .. "instances.lua --step "
 local root <const> = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
 local alone <const> = ipulua .. " --threads 1 " .. script
 

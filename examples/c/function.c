@@ -1,5 +1,5 @@
-/* A function written down in C, differentiated and compiled: a line through points by gradient
- * descent. No Lua is loaded.
+/* A function built, differentiated and compiled in C: it fits a line to points by gradient descent.
+ * No Lua is loaded.
  *
  *   cc function.c $(pkg-config --cflags --libs ipulua) -o function && ./function */
 #include <ipulua.h>

@@ -1,11 +1,9 @@
 /* A program that learns while it runs: a model predicts the next reading of a drifting sensor, then
- * trains on what came. Halfway the sensor changes its ways, and the model follows. Nothing is
- * stored but the newest window.
+ * trains on the reading itself. Halfway the signal changes its shape, and the model learns the new
+ * one. Only the newest readings are stored.
  *
- *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online && ./online
- *   [weights.safetensors]
- *
- * What was learnt is written to the file that is named, if one is. */
+ *   cc online.c $(pkg-config --cflags --libs ipulua) -lm -o online
+ *   ./online                          or, to keep the weights: ./online weights.safetensors */
 #include <ipulua.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A trained model in a C program: reads a file that model:save wrote, predicts, and looks at the
- * result. In Lua, such a file comes from
+/* A trained model in a C program: reads a file of model:save, predicts, and prints the result. A Lua
+ * script makes such a file by
  *
  *   model:compile{…}  model:fit{…}  model:save("model.safetensors")
  *

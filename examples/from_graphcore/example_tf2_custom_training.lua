@@ -1,5 +1,5 @@
--- A training loop written out: one compiled step, run once a batch; the script walks over the data.
--- Argument: batches.
+-- A training loop written out: the script goes through the data and runs a compiled step for each
+-- batch.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

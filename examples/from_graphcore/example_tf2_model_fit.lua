@@ -1,6 +1,5 @@
--- A convolutional net with residual connections for the ten classes of CIFAR-10, whose binary files
--- are looked for where keras.datasets.cifar10 says; without them it trains on coloured noise.
--- Arguments: steps per epoch, epochs.
+-- A convolutional net with residual connections learns the ten classes of CIFAR-10. Without the
+-- files of CIFAR-10 (in $IPULUA_DATA) it trains on coloured noise instead.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -25,7 +24,7 @@ end
 local function load()
   local ok, x_train, y_train, x_test, y_test = pcall(keras.datasets.cifar10.load_data)
   if ok then return x_train, ipu.reshape(y_train, {-1}), x_test, ipu.reshape(y_test, {-1}) end
-  print("no CIFAR-10 here; coloured noise instead")
+  print("no files of CIFAR-10 under IPULUA_DATA: coloured noise instead")
   local x, y = coloured_noise(2000)
   return x, y, x, y
 end

@@ -1,6 +1,6 @@
--- Four stages on two IPUs, the first and the last on one of them: device_mapping {0, 1, 1, 0}.
--- Reviews as 80 numbers of words; two LSTMs read them, one from behind, a
--- sigmoid says whether a review is a good one.
+-- Four stages on two IPUs, by device_mapping {0, 1, 1, 0}: the first and the last share an IPU. A
+-- review is 80 numbers of words. Two LSTMs read it, one of them backwards. A sigmoid says whether
+-- the review is a good one.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file

@@ -1,7 +1,7 @@
--- Not an example itself: reviews as numbers of words, and whether each is a good one, for
--- imdb_pipelined.lua and the like. reviews(vocabulary, length) gives int32 [n, length] and float32
--- [n, 1]. Without the data set's file, reviews are drawn whose words are more often good or bad
--- ones.
+-- Not an example itself: reviews for imdb_pipelined.lua and imdb_sequential_pipelined.lua.
+-- reviews(vocabulary, length) gives the words' numbers, int32 [n, length], and whether each review
+-- is a good one, float32 [n, 1]. Without the files of IMDB, reviews are made of random words; the
+-- good ones have more words of the upper half of the vocabulary.
 local ipu = require "ipulua"
 require "ipulua.script".part("imdb_pipelined.lua and imdb_sequential_pipelined.lua")
 
@@ -19,6 +19,6 @@ return function(vocabulary, length)
   local ok, x, y = pcall(ipu.keras.datasets.imdb.load_data,
     {num_words = vocabulary, maxlen = length})
   if ok then return ipu.cast(x, "int32"), ipu.cast(y, "float32") end
-  print "no reviews of IMDB under IPULUA_DATA: drawn ones instead"
+  print "no reviews of IMDB under IPULUA_DATA: made-up ones instead"
   return drawn(vocabulary, length)
 end

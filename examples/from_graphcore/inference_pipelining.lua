@@ -1,7 +1,7 @@
 -- Predicting through two stages: steps_per_execution says how many micro-batches go through the
 -- pipeline in one run.
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local cfg = ipu.IPUConfig()

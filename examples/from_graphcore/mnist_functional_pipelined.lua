@@ -1,5 +1,5 @@
--- A functional model over two IPUs: its layers are called in PipelineStage scopes. Four
--- micro-batches of 32 make a weight update, whose gradient is their sum.
+-- A functional model over two IPUs: its layers are called in PipelineStage scopes. A weight update
+-- takes the sum of the gradients of four micro-batches of 32.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 

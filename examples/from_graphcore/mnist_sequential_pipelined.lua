@@ -1,12 +1,12 @@
--- A Sequential model over two IPUs: mnist_sequential_pipelined.lua [steps] [schedule]. The schedule
--- (Grouped, Interleaved, Sequential, OneFOneB) changes time and memory, and no digit of the losses:
--- compare runs of one seed, `ipulua --seed 1 examples/…`. Four micro-batches make a weight update,
--- so steps are a multiple of four. For the softmax and its warning see mnist_sequential.lua.
+-- A Sequential model over two IPUs. --schedule is Grouped, Interleaved, Sequential or OneFOneB. It
+-- changes time and memory, but no digit of the losses: compare two runs with the same seed, such as
+-- `ipulua --seed 1 mnist_sequential_pipelined.lua`. A weight update has four micro-batches, so
+-- --steps is a multiple of four.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 
 local batch_size, epochs = 32, 4
--- steps of an epoch, and of an execution
+-- steps: of an epoch, and of an execution
 local steps, schedule = require "ipulua.script".arguments{{"steps", 500, short = 100},
   {"schedule", "Grouped"}}
 
@@ -27,7 +27,7 @@ local function create_model()
     layers.Flatten(),
     layers.Dense{256, activation = "relu"}, layers.Dense{128, activation = "relu"},
     layers.Dense{64, activation = "relu"}, layers.Dense{32, activation = "relu"},
-    layers.Dense{10, activation = "softmax"},
+    layers.Dense{10},
     name = "two_ipus",
   }
 end

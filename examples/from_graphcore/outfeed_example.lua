@@ -1,5 +1,6 @@
--- Results while the program runs: a classifier's answers leave a loop of 100 steps by an outfeed.
--- The first run is read when it has ended, the second one while it goes on.
+-- Results of a running program: a loop of 100 steps puts the answers of a classifier into an
+-- outfeed. After the first run the script reads them all at once. It reads those of the second run
+-- while the loop goes on. All inputs are ones, so all answers are the same.
 
 local ipu = require "ipulua"
 

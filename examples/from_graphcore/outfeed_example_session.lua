@@ -1,5 +1,5 @@
--- outfeed_example as a graph: the same classifier of a session. The loop runs twice; the second
--- time its results are read while it goes on.
+-- outfeed_example.lua with a session. The loop runs twice. The second time its results are read
+-- while it goes on.
 
 local ipu = require "ipulua"
 

@@ -1,8 +1,8 @@
--- A loop on the device: an infeed brings the data, an outfeed takes the results of every iteration
--- away.
+-- A loop on the device: an infeed brings the data, and an outfeed takes the results of each
+-- iteration.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -1,8 +1,8 @@
--- perf_training_example as a graph: the loop is compiled into one program of a session, which has
--- no result of its own.
+-- perf_training_example.lua with a session. The loop is compiled into one program, whose results
+-- come by the outfeed alone.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

@@ -1,6 +1,6 @@
--- ipu.pipeline itself: a network in two stages on two IPUs, trained on digits. The learning rate is
--- an input, handed on from stage to stage to the optimizer function; the outfeed gets the loss of
--- every micro-batch.
+-- ipu.pipeline itself: a network in two stages on two IPUs learns digits. The learning rate is an
+-- input that the stages hand on to the optimizer function. The outfeed gets the loss of each
+-- micro-batch.
 local ipu = require "ipulua"
 
 local repeat_count = require "ipulua.script".arguments{{"repeat_count", 100, short = 20}}

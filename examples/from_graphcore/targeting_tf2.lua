@@ -1,8 +1,8 @@
--- A matrix product in a compiled function, run by the strategy: of operands that are handed in, and
--- of operands made inside.
+-- A matrix product in a compiled function, run by the strategy: once with operands as arguments,
+-- once with operands made inside.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

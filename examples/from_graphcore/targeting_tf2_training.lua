@@ -1,8 +1,9 @@
--- Training with queues: ten steps an execution, whose losses come back together. The last layer has
--- no softmax while the loss takes probabilities; it clips them, so the numbers stay finite.
+-- Training with queues: an execution has ten steps, and their losses come back together. As in
+-- Graphcore's tutorial the last layer has no softmax, though the loss expects probabilities. The
+-- loss clips its input, so it stays finite, but falls little.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 local keras = ipu.keras
 
 local batch_size <const>, steps <const>, steps_per_execution <const> = 32, 100, 10

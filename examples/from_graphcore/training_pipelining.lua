@@ -1,6 +1,7 @@
--- Four stages on four IPUs, a convolutional network; activations are computed again instead of
--- kept. Eight micro-batches make an update: the least that four Grouped stages can have. The IPUs
--- are selected in zigzag order, which decides only what copies between them cost.
+-- A convolutional network in four stages on four IPUs, with recomputation: activations are computed
+-- again in the backward pass instead of kept. An update has eight micro-batches, the minimum of
+-- four Grouped stages. The IPUs are selected in zigzag order, which changes only the price of
+-- copies between them.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 

@@ -1,8 +1,8 @@
--- A graph of placeholders, run by a session: the additions stand on the IPU, the placeholders on
--- the CPU. Then the same additions compiled into one program, whose results are a list.
+-- A graph of placeholders, run by a session: the additions are on the IPU, the placeholders on the
+-- CPU. Then the same additions as one compiled program, whose result is a list.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 1

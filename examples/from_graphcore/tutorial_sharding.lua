@@ -1,7 +1,8 @@
--- One graph over four IPUs: each addition has its own shard, the last one adds up.
+-- One graph over four IPUs: three shards have an addition each, and the fourth adds up their
+-- results.
 
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local cfg = ipu.IPUConfig()
 cfg.auto_select_ipus = 4

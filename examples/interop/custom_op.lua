@@ -1,8 +1,9 @@
--- An op of your own in C: compiled here, then used like any other, eagerly and in a compiled
--- training step.
+-- An op of your own, written in C. The script compiles it, calls it eagerly, then trains with it in
+-- a compiled step.
 
 local ipu = require "ipulua"
-local steps = require "ipulua.script".arguments{{"steps", 200, least = 0}}
+local steps = require "ipulua.script".arguments{{"steps", 200, least = 0},
+  "short"} -- it is short as it stands
 
 local here = arg[0]:match("^(.*)/") or "."
 local library = os.tmpname()

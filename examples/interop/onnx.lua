@@ -1,5 +1,5 @@
--- A trained network goes to ONNX and comes back: the file's predictions are the model's, and what
--- came back can be trained on.
+-- A trained network is exported to an ONNX file and imported again. The imported network predicts
+-- the same, and can be trained further.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local epochs = require "ipulua.script".arguments{{"epochs", 5, short = 2}}

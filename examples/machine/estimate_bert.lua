@@ -1,11 +1,12 @@
--- BERT-Large, trained on a pipeline of 16 IPUs: what would a weight update cost? The model has 340
--- million weights; none of them is made, nothing runs. --accumulation says how many micro-batches
--- make a weight update.
+-- What would a weight update of BERT-Large cost on a pipeline of 16 IPUs? The model has 340 million
+-- weights. None of them is made, and nothing runs. --accumulation is the number of micro-batches of
+-- a weight update.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"},
-  {"micro_batch", 4}, {"accumulation", 512}}
+  {"micro_batch", 4}, {"accumulation", 512},
+  "short"} -- it is short as it stands
 local sequence, masked, width, heads, vocabulary, blocks, stages <const> =
   128, 20, 1024, 16, 30528, 24, 16
 
@@ -16,8 +17,8 @@ local function encoder(x)
   return layers.LayerNormalization()(layers.Add(){x, layers.Dense{width}(wide)})
 end
 
--- The embedding has the first stage and the prediction of masked words the last, each with a block;
--- the others share those between.
+-- The first stage has the embedding and a block, the last one a block and the prediction of masked
+-- words. The other blocks are shared out among the stages between.
 local function stage_of(block)
   if block == 0 or block == blocks - 1 then return block == 0 and 0 or stages - 1 end
   return 1 + (block - 1) * (stages - 2) // (blocks - 2)

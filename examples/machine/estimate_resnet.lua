@@ -1,10 +1,11 @@
--- ResNet-50 on 16 replicas of one IPU each: what would a weight update cost? Nothing is made and
--- nothing runs. --accumulation says how many micro-batches make a weight update.
+-- What would a weight update of ResNet-50 cost on 16 replicas of one IPU each? No weight is made,
+-- and nothing runs. --accumulation is the number of micro-batches of a weight update.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 
 local target, micro_batch, accumulation = require "ipulua.script".arguments{{"target", "bow"},
-  {"micro_batch", 8}, {"accumulation", 16}}
+  {"micro_batch", 8}, {"accumulation", 16},
+  "short"} -- it is short as it stands
 
 local function convolution(x, filters, size, strides)
   x = layers.Conv2D{filters, size, strides = strides or 1, padding = "same", use_bias = false}(x)

@@ -1,5 +1,5 @@
--- Does a GPT of 24 layers fit on eight IPUs, and how fast is it? Nothing is made and nothing runs:
--- each schedule is priced with and without computing activations again in the backward pass.
+-- Does a GPT of 24 layers fit on eight IPUs, and how fast is it? Each schedule is priced with and
+-- without recomputation of activations in the backward pass. No weight is made, and nothing runs.
 -- --short prices Grouped alone.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
@@ -15,7 +15,8 @@ local function encoder(x)
   return layers.Add(){x, layers.Dense{width}(y)}
 end
 
--- As many blocks on each IPU; the embedding is on the first one, the answer on the last.
+-- Each IPU has the same number of blocks. The first one also has the embedding, the last one the
+-- output layer.
 local function gpt()
   local input = keras.Input{shape = {context}, dtype = "int32"}
   local x = input

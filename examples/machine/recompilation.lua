@@ -1,7 +1,7 @@
--- When a program is compiled again: a number of the script that it uses is baked in, so another one
--- is another program; what is fed is not.
+-- When is a program compiled again? A number of the script is a constant of the program, so another
+-- number makes another program. Fed values are inputs: the same program takes them.
 local ipu = require "ipulua"
-require "ipulua.script".arguments{}
+require "ipulua.script".arguments{"short"} -- it is short as it stands
 
 local placeholders = {}
 do

@@ -1,6 +1,7 @@
--- The same training on one IPU and on several replicas: --replicas says how many, a power of
--- two. Each replica has the model and batches of its own; their gradients are averaged before
--- each update, so that the weights are those of one IPU with batches as many times larger.
+-- The same training on one IPU and on several replicas; --replicas is their number, a power of two.
+-- Each replica has a copy of the model and batches of its own. Gradients are averaged over the
+-- replicas before each update. So four replicas learn the same as one IPU with batches four times
+-- as large.
 local ipu = require "ipulua"
 local data = ipu.data
 

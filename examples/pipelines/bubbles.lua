@@ -1,9 +1,10 @@
--- Where a pipeline waits: the same eight micro-batches through four stages in each schedule, drawn
--- step by step; a dot is a bubble. Of a pass (forward, as GPipe counts) the share of bubbles is
--- (S - 1) / (M + S - 1) for S stages and M micro-batches. More micro-batches, fewer bubbles.
+-- Where a pipeline waits: eight micro-batches go through four stages in each schedule, drawn step
+-- by step. A dot is a bubble. In a forward pass, S stages and M micro-batches have a share of
+-- bubbles of (S - 1) / (M + S - 1), as the paper on GPipe counts them. More micro-batches make it
+-- smaller.
 local ipu = require "ipulua"
 local stages, count = require "ipulua.script".arguments{{"stages", 4, least = 2},
-  {"micro_batches", 8}}
+  {"micro_batches", 8}, "short"} -- it is short as it stands
 
 local mapping = {}
 for s = 1, stages do mapping[s] = s - 1 end

@@ -1,6 +1,6 @@
--- Concurrent stages: two halves of a layer on two IPUs work on the same micro-batch in the same
--- time step; their outputs go on side by side. The same model in a row, on one IPU after the other,
--- gives the same losses.
+-- Concurrent stages: two halves of a layer, on two IPUs, work on the same micro-batch in the same
+-- time step. The next stage gets the outputs of both. Without concurrency, with one half after the
+-- other, the losses are the same.
 local ipu = require "ipulua"
 
 local repeat_count = require "ipulua.script".arguments{{"repeat_count", 20, short = 10}}
@@ -21,7 +21,7 @@ local function infeed()
     {drop_remainder = true}):repeat_n())
 end
 
--- Stages that share nothing but what they hand on.
+-- Four stages. They share no variables; each gets the outputs of the one before it.
 local function model()
   local w0, left, right, w3 = weights({8, 16}, 2), weights({16, 8}, 3), weights({16, 8}, 4),
     weights({16, 2}, 5)

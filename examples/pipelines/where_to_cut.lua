@@ -1,14 +1,17 @@
--- Where should this model be cut? Tries borders of stages, schedules, recomputation and sizes of
--- micro-batches on a model of the machine, runs none of them, and takes the fastest that fits.
--- --model is resnet50, gpt or a file; --plot draws the picture into a file of that name. A file
--- returns {title =, samples = of a weight update, sizes = of micro-batches to be tried, build =};
--- build(block) makes the model of blocks, as in the table `models` of this script. First one
--- estimate with every block as a stage tells each block's cycles; borders that balance those are
--- priced in every way to run them; around the best of these the borders move.
+-- Where should this model be cut into pipeline stages? The script prices programs with different
+-- borders, schedules, recomputation and sizes of micro-batches. None of them runs. It takes the
+-- fastest that fits. First one estimate with every block as a stage gives each block's cycles.
+-- Borders that balance those are priced with each schedule, then moved in the best programs.
+--
+-- --model is resnet50, gpt or a Lua file, --policy float16 or float32, --optimizer sgd (with
+-- momentum) or adam; --plot names an SVG file for the picture. A model's file returns {title =,
+-- samples =, sizes =, build =}: the samples of a weight update, the sizes of micro-batches to try,
+-- and a function that makes the model of blocks. The table `models` below has two of these.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-local model_name, ipus, plot = require "ipulua.script".arguments{{"model", "resnet50"},
-  {"ipus", 4, least = 2}, {"plot", ""}}
+local model_name, ipus, plot, policy, optimizer = require "ipulua.script".arguments{
+  {"model", "resnet50", short = "gpt"}, {"ipus", 4, least = 2}, {"plot", ""},
+  {"policy", "float16"}, {"optimizer", "sgd"}}
 if plot == "" then plot = nil end
 
 local function refuse(words, ...)
@@ -19,6 +22,14 @@ end
 if ipus & (ipus - 1) ~= 0 then
   refuse("the number of IPUs must be a power of two from 2 on, got %d", ipus)
 end
+if policy ~= "float16" and policy ~= "float32" then
+  refuse("--policy is float16 or float32, got '%s'", policy)
+end
+local optimizers <const> = {
+  sgd = function() return keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9} end,
+  adam = function() return keras.optimizers.Adam() end,
+}
+if not optimizers[optimizer] then refuse("--optimizer is sgd or adam, got '%s'", optimizer) end
 local target <const> = "bow"
 
 -- ------------------------------------------------ models
@@ -45,8 +56,8 @@ local function encoder(x, width, heads)
 end
 
 -- build(block) makes the model; block(name, f, ...) calls f for a part that no border divides.
--- samples: of a weight update; sizes: of micro-batches, to be tried; loss: of another kind than
--- classes.
+-- samples: of a weight update; sizes: of the micro-batches to try; loss: if it is not a
+-- classification.
 local models = {
   resnet50 = {title = "ResNet-50", samples = 256, sizes = {2, 4, 8, 16}, build = function(block)
     local images = keras.Input{shape = {224, 224, 3}, dtype = "uint8"}
@@ -98,12 +109,10 @@ local function configure(recompute)
   cfg:configure_ipu_system()
 end
 cfg:configure_ipu_system()
-keras.mixed_precision.set_global_policy("float16")
-local strategy = ipu.IPUStrategy()
-local _ <close> = strategy:scope()
+keras.mixed_precision.set_global_policy(policy)
+local _ <close> = ipu.IPUStrategy():scope()
 
-local blocks = {} -- names
-local model
+local blocks, model = {}, nil -- names; the model of them
 
 local function build()
   model = chosen.build(function(name, f, ...)
@@ -112,7 +121,7 @@ local function build()
     return f(...)
   end)
   if #blocks < ipus then refuse("%d blocks can't be cut into stages for %d IPUs", #blocks, ipus) end
-  model:compile{optimizer = keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9},
+  model:compile{optimizer = optimizers[optimizer](),
     loss = chosen.loss or keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
   local mapping = {}
   for i = 1, #blocks do mapping[i] = 0 end
@@ -120,7 +129,7 @@ local function build()
     pipeline_schedule = "Sequential", device_mapping = mapping}
   return model
 end
--- Made for an estimate its weights have no values, whatever their size.
+-- The model is made for an estimate, so its weights take no memory.
 ipu.estimate(build, {batch_size = chosen.sizes[1], target = target, ipus = ipus})
 local layer_calls, block_of = model:get_pipeline_stage_assignment(), {}
 for i, entry in ipairs(layer_calls) do block_of[i] = entry.pipeline_stage + 1 end
@@ -178,9 +187,9 @@ local function balanced(work, n)
   return cut
 end
 
--- What the time of a sample is made of, as factors: an IPU's share of the work, the slowest IPU
--- beside that, and how much longer than its work the slowest one takes, since pipelines fill and
--- drain, and links and updates take time.
+-- The time of a sample as a product of three factors: the work of an average IPU, how much more the
+-- slowest IPU has, and how much longer than its work that IPU takes. The last factor comes from
+-- filling, draining, links and weight updates.
 local function factors(e, samples)
   local by_ipu, work, slowest = {}, 0, 0
   for _, stage in ipairs(e.stages) do
@@ -222,7 +231,7 @@ local function better(a, b)
   return a.bytes < b.bytes
 end
 
--- The stage that decides: of what fits the slowest, else the fullest.
+-- The stage that limits a program: the slowest one if the program fits, else the fullest.
 local function limiting(found)
   local worst, most = 1, 0
   for i, stage in ipairs(found.e.stages) do
@@ -233,7 +242,7 @@ local function limiting(found)
   return worst
 end
 
--- Hands a block of the limiting stage to the one before or behind it, as long as that helps.
+-- Moves blocks from the limiting stage to the stage before or after it, as long as that helps.
 local function climb(found)
   local best = found
   repeat
@@ -266,7 +275,7 @@ local function search()
       end
     end
   end
-  -- The fastest, whether they fit or not: other borders may make them fit.
+  -- The fastest programs, also those that do not fit: other borders may make them fit.
   table.sort(found, function(a, b) return (a.speed or 0) > (b.speed or 0) end)
   for i = 1, math.min(8, #found) do
     if not found[i].refused then found[i] = climb(found[i]) end
@@ -275,7 +284,7 @@ local function search()
   return found, cycles
 end
 
--- ------------------------------------------------ telling
+-- ------------------------------------------------ printing
 
 local utf8_shown = (os.getenv("LC_ALL") or os.getenv("LC_CTYPE") or os.getenv("LANG")
   or ""):lower():find("utf%-?8")
@@ -294,7 +303,8 @@ local function names(cut)
   return table.concat(list, " ")
 end
 
--- Why not this one: what it lacks, or the factor by which its time exceeds the best one's most.
+-- Why this program loses: the memory that it lacks, or the factor of its time that exceeds the best
+-- program's most.
 local function reason(found, best)
   if found.refused then return "refused: " .. found.refused end
   if not found.fits then
@@ -388,8 +398,7 @@ print_stages(best)
 -- ------------------------------------------------ drawing
 
 local colours <const> = {Grouped = "#2563eb", OneFOneB = "#16a34a", Interleaved = "#d97706",
-  Sequential = "#6b7280",
-  InterleavedVirtual = "#9333ea"}
+  Sequential = "#6b7280", InterleavedVirtual = "#9333ea"}
 
 -- A step for an axis, not above x: 1, 2 or 5 times a power of ten.
 local function round(x)

@@ -1,5 +1,6 @@
--- An autoencoder squeezes pictures of digits into 32 numbers, and back: binary cross-entropy 0.0816
--- on MNIST's test set after ten epochs, in 17 seconds on two cores.
+-- An autoencoder turns a picture of a digit into 32 numbers, and these into the picture again.
+-- After ten epochs (17 seconds on two cores) its binary cross-entropy on MNIST's test set is
+-- 0.0816.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
@@ -7,7 +8,7 @@ local epochs, steps = short and 2 or 10, short and 100 or 600
 
 local x_train, _, x_test = keras.datasets.mnist.load_data()
 
--- What comes in is what should come out.
+-- The input is the target, too.
 local function pictures(x)
   return data.from_tensor_slices(x):shuffle(10000, {seed = 1}):batch(100,
     {drop_remainder = true}):map(function(images)

@@ -1,5 +1,5 @@
--- Reinforcement learning by eager ops: a pole on a cart, in Lua, is kept upright by a policy that
--- learns from the rewards of whole episodes (actor and critic in one model, a tape around each).
+-- Reinforcement learning with eager ops: a policy learns to keep a pole upright on a moving cart.
+-- One model is both actor and critic. It learns from the rewards of each whole episode, by a tape.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local episodes = require "ipulua.script".arguments{{"episodes", 150, short = 40}}
@@ -12,7 +12,7 @@ function cart.reset()
   for i = 1, 4 do cart.state[i] = (math.random() - 0.5) * 0.1 end
   return cart.state
 end
-function cart.step(action) -- the equations of Barto, Sutton and Anderson (1983), by Euler
+function cart.step(action) -- Barto, Sutton and Anderson (1983), in Euler steps
   local x, speed, angle, turn = table.unpack(cart.state)
   local force = action == 1 and 10 or -10
   local c, s = math.cos(angle), math.sin(angle)
@@ -30,7 +30,8 @@ local model = keras.Model{inputs = input,
   outputs = {layers.Dense{2, activation = "softmax"}(common), layers.Dense{1}(common)}}
 local optimizer, huber = keras.optimizers.Adam{0.01}, keras.losses.Huber()
 
--- What each step was worth: rewards from there on, later ones counting less, to mean 0, variance 1.
+-- The return of each step: the discounted sum of the rewards from there on, normalised to mean 0
+-- and variance 1.
 local function returns_of(rewards)
   local list, sum = {}, 0
   for i = #rewards, 1, -1 do

@@ -1,5 +1,6 @@
--- A GRU writes, character by character. StringLookup turns characters into numbers and back; the
--- state that the layer gives is handed to its next call, so each new character costs one step.
+-- A GRU writes text, character by character. StringLookup turns characters into numbers and back.
+-- Each call of the layer returns its state, which the next call takes. So a new character costs one
+-- step.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs, length = require "ipulua.script".arguments{{"epochs", 30, short = 12},

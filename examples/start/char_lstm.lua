@@ -1,11 +1,11 @@
--- An LSTM learns to write like Shakespeare, character by character: validation loss 1.537 after
--- 4000 steps, five minutes on two cores. tinyshakespeare.txt is looked for under $IPULUA_DATA;
--- without it, the pages of this project are what is learnt.
+-- An LSTM learns to write like Shakespeare, character by character. After 4000 steps (five minutes
+-- on two cores) its validation loss is 1.537. The text is tinyshakespeare.txt in the folder
+-- $IPULUA_DATA; without it, the pages of this project.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}
 local context, batch_size = 64, short and 4 or 32
-local epochs, steps = short and 1 or 10, short and 10 or 400
+local epochs, steps = short and 1 or 10, short and 200 or 400
 local per_execution = short and 1 or 10
 
 local some_text = dofile((arg[0]:gsub("[^/]*$", "some_text.lua"))) -- beside this file
@@ -42,6 +42,6 @@ local test_steps = math.min(short and 5 or 40, validation.size // (context + 1) 
   // per_execution * per_execution
 print(string.format("validation loss %.3f",
   model:evaluate(test, {steps = test_steps, verbose = 0})))
-print(keras.utils.generate_text{model, vocabulary, prompt = beginning, length = short and 10 or 300,
+print(keras.utils.generate_text{model, vocabulary, prompt = beginning, length = short and 80 or 300,
   temperature = 0.7,
   window = context})

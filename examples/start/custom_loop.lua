@@ -1,6 +1,6 @@
--- A training loop of one's own: tape, optimizer, metrics and learning-rate schedule by hand. The
--- inner loop is one program on the device; Lua looks at the metrics in between. 97.83 % of MNIST's
--- test set after five epochs, in seven seconds.
+-- A training loop written by hand, with a tape, an optimizer, metrics and a schedule of the
+-- learning rate. The steps of an epoch are one program; the script reads the metrics after each
+-- epoch. After five epochs (seven seconds) the model has 97.83 % of MNIST's test set right.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}

@@ -1,5 +1,6 @@
--- Parts of one's own: a layer with weights and a loss, a metric, a callback that counts, a schedule
--- of the learning rate; saved and loaded by their names.
+-- A layer, a metric and a callback of your own: the layer has weights and adds a loss, the callback
+-- collects losses. A function sets the learning rate of each epoch. The model is saved and loaded
+-- again; custom_objects names the classes.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local epochs = require "ipulua.script".arguments{{"epochs", 10, short = 6}}

@@ -1,5 +1,5 @@
--- A denoising autoencoder: digits under noise go in, the digits themselves should come out.
--- It takes noise off pictures that it has not seen.
+-- A denoising autoencoder: its inputs are noisy pictures of digits, its targets the clean ones.
+-- Then it removes noise from pictures that it has not seen.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local images, epochs = require "ipulua.script".arguments{{"images", 6000, short = 640},

@@ -1,5 +1,6 @@
--- A generative adversarial network: a model of one's own whose train_step trains a generator and a
--- discriminator by two optimizers. --picture writes a grid of what was made.
+-- A generative adversarial network. The model's own train_step trains a generator and a
+-- discriminator with two optimizers. --picture names a PNG file for ten of the digits that the
+-- generator makes.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs, images, picture = require "ipulua.script".arguments{{"epochs", 20, short = 2},

@@ -1,5 +1,6 @@
--- Pictures in a folder of folders, a class each: read, split, augmented, learnt; then the class of
--- one file. The pictures are drawn here (circles and squares); --folder names one of your own.
+-- Trains on pictures in a folder that has a folder for each class, then classifies one file. The
+-- pictures are split into training and validation, and flipped at random. Without --folder the
+-- script draws circles and squares.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local given, epochs, size = require "ipulua.script".arguments{{"folder", ""},

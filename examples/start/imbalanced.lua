@@ -1,10 +1,11 @@
--- One case in twenty is what one looks for. class_weight makes the few count as much as the many,
--- sample_weight gives each case a weight of its own; without either, most of the few are missed.
+-- One case in twenty is positive. Without weights most of the positive cases are missed.
+-- class_weight makes both classes count the same; sample_weight gives each case a weight of its
+-- own.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local epochs = require "ipulua.script".arguments{{"epochs", 20, short = 8}}
 
--- Ten measurements a case; two of them, and luck, decide.
+-- A case has ten measurements. Two of them and some noise decide.
 keras.utils.set_random_seed(1)
 local count = 4000
 local x = ipu.random.normal{count, 10}
@@ -13,7 +14,7 @@ local y = ipu.cast(ipu.greater(score, 2.45), "float32")
 local x_train, y_train, x_test, y_test = x[{1, 3000}], y[{1, 3000}], x[{3001, -1}], y[{3001, -1}]
 local few = y_train:sum():item()
 local many = 3000 - few
-print(string.format("%d cases, %d of the kind that is looked for", 3000, few))
+print(string.format("%d cases, %d of them positive", 3000, few))
 
 local function train(name, options)
   keras.utils.set_random_seed(2)
@@ -28,7 +29,7 @@ local function train(name, options)
   options.batch_size, options.epochs = 128, epochs
   model:fit(options)
   local result = model:evaluate(x_test, y_test, {return_dict = true, verbose = 0})
-  print(string.format("%-15s found %3.0f %% of them; of its alarms %3.0f %% are right", name,
+  print(string.format("%-15s finds %3.0f %% of them; %3.0f %% of its alarms are right", name,
     100 * result.recall, 100 * result.precision))
 end
 train("plain", {})

@@ -1,5 +1,6 @@
--- Cross-validation: each quarter of a small data set is held back in turn, a fresh model learns
--- from the rest, and the mean of the four errors says how good it is on data that it has not seen.
+-- Cross-validation: a small data set is cut into four parts. Each part in turn is held back, and a
+-- new model learns from the other three. The mean of the four errors is an estimate for unseen
+-- data.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local folds, epochs = require "ipulua.script".arguments{{"folds", 4, least = 2},

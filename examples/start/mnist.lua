@@ -1,6 +1,6 @@
--- The first page of the tutorial: a small network learns to read digits. Real MNIST when
--- $IPULUA_DATA/mnist has it, drawn digits otherwise. With --cnn it is a convolutional one: 98.96 %
--- of MNIST's test set after three epochs, in a minute on two cores.
+-- A small network learns to read digits, as on the first page of the tutorial. Without the files of
+-- MNIST (in $IPULUA_DATA/mnist) the digits are drawn. With --cnn the network is a convolutional
+-- one, which has 98.96 % of MNIST's test set right after three epochs (a minute on two cores).
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs, cnn, short = require "ipulua.script".arguments{{"epochs", 5, short = 1}, "cnn",
@@ -8,7 +8,7 @@ local epochs, cnn, short = require "ipulua.script".arguments{{"epochs", 5, short
 
 local x_train, y_train, x_test, y_test = keras.datasets.mnist.load_data()
 
--- Batches of pictures, bytes turned into numbers from 0 to 1.
+-- Batches of pictures, as numbers from 0 to 1, and their labels.
 local function batches(x, y, size, shuffled)
   local ds = data.from_tensor_slices{x, y}
   if shuffled then ds = ds:shuffle(60000) end

@@ -1,6 +1,6 @@
--- ResNet-20 (He et al. 2015, section 4.2) on CIFAR-10 where its files are, else on MNIST, whose
--- pictures are padded to 32×32. MNIST: 96.45 % of the test set after 12800 pictures, in a minute on
--- two cores. --pictures says for how many it trains.
+-- ResNet-20 (He et al. 2015, section 4.2) on CIFAR-10 or, without its files, on MNIST padded to
+-- 32×32. --pictures is the number of pictures to train on. After 12800 of MNIST (a minute on two
+-- cores) 96.45 % of the test set are right.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short, pictures = require "ipulua.script".arguments{"short",

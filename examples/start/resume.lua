@@ -1,10 +1,12 @@
--- A training that is killed in its midst goes on where it stood: the script starts itself, ends the
--- training by force after three epochs, starts it again, and compares with one that was left alone.
+-- A training that was killed goes on where it stood. The script starts itself, ends the training by
+-- force after three epochs, and starts it again. Then it trains once more without a stop, and
+-- compares the losses.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
-local folder, stop = require "ipulua.script".arguments{{"folder", ""}, {"stop", 0, least = 0}}
+local folder, stop = require "ipulua.script".arguments{{"folder", ""}, {"stop", 0, least = 0},
+  "short"} -- it is short as it stands
 
--- Trains six epochs; what it knows is kept in a folder, from which a later start goes on.
+-- Trains six epochs. Its state is saved in a folder after each; a later start goes on from there.
 local function train(backup, killed_after)
   keras.utils.set_random_seed(1)
   local x = ipu.random.normal({500, 8}, {seed = 1})

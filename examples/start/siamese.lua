@@ -1,5 +1,5 @@
--- Metric learning: one network sees two digits, and a contrastive loss of one's own brings pairs of
--- the same digit near each other and others apart.
+-- Metric learning: one network maps two pictures to two points. A contrastive loss, written here,
+-- brings the points of equal digits together and moves those of different digits apart.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local images, epochs = require "ipulua.script".arguments{{"images", 6000, short = 1000},
@@ -48,4 +48,4 @@ model:compile{loss = contrastive(1), optimizer = keras.optimizers.Adam{2e-3},
   metrics = {"accuracy"}}
 local log = model:fit{{pictures(firsts), pictures(seconds)}, ipu.tensor(differ),
   validation_split = 0.2, batch_size = 32, epochs = epochs, verbose = 2}.history
-print(string.format("of pairs not seen %.1f %% are told apart", 100 * log.val_accuracy[epochs]))
+print(string.format("%.1f %% of unseen pairs are told apart", 100 * log.val_accuracy[epochs]))

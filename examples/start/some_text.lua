@@ -1,6 +1,6 @@
--- Not an example itself: a text to learn from, as keras.datasets.text gives one, for char_gpt.lua
--- and char_lstm.lua. Without tinyshakespeare.txt it is this project's own book. The fourth result
--- is what a sample may begin with.
+-- Not an example itself: the text that char_gpt.lua and char_lstm.lua learn from. The first three
+-- results are those of keras.datasets.text.load_data, the fourth one is a beginning for samples.
+-- Without tinyshakespeare.txt the text is made of this project's pages.
 local ipu = require "ipulua"
 require "ipulua.script".part("char_gpt.lua and char_lstm.lua")
 

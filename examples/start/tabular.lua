@@ -1,6 +1,6 @@
--- A table as CSV with numbers, words and empty cells: columns are read with what missing cells
--- become, words are numbered, numbers normalised, the last fifth of the rows held back, and
--- training stops when it no longer helps. The table is made up: who takes a trip again.
+-- A CSV table with numbers, words and empty cells: empty cells are filled, words numbered, numbers
+-- normalised. The last fifth of the rows is for validation, and training stops when its loss no
+-- longer falls. The table is made up; it says which travellers take a trip again.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs, rows = require "ipulua.script".arguments{{"epochs", 60, short = 30},

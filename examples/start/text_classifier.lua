@@ -1,6 +1,6 @@
--- An LSTM tells good reviews from bad ones: those of IMDB where they are under $IPULUA_DATA, else
--- sentences made up here, in which "not" turns the next judgement around (99.5 % of unseen ones
--- right after three epochs, three seconds).
+-- An LSTM tells good reviews from bad ones. Without the files of IMDB (in $IPULUA_DATA) the reviews
+-- are made up: good words count for them, bad ones against, and "not" inverts the next of these.
+-- After three epochs (three seconds) 99.5 % of unseen made-up reviews are right.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local short = require "ipulua.script".arguments{"short"}
@@ -12,7 +12,7 @@ local bad <const> = {"bad", "boring", "silly", "dull", "weak", "ugly"}
 local other <const> = {"the", "film", "is", "and", "its", "story", "music", "very", "a", "bit",
   "of", "it", "was", "rather"}
 
--- Sentences of `length` words as numbers, 1 where their judgements add up to something good.
+-- Made-up reviews of `length` words, as numbers. The label is 1 if good words prevail.
 local function sentences(count)
   local number, last = {}, 1
   for _, list in ipairs{good, bad, other, {"not"}} do
@@ -38,7 +38,7 @@ end
 local found, x_train, y_train, x_test, y_test = pcall(keras.datasets.imdb.load_data,
   {num_words = words, maxlen = length})
 if not found then
-  print "no reviews of IMDB under IPULUA_DATA: sentences made up here instead"
+  print "no reviews of IMDB under IPULUA_DATA: made-up ones instead"
   words, length = 40, 24
   math.randomseed(1)
   x_train, y_train = sentences(short and 3200 or 9600)

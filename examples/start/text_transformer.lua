@@ -1,5 +1,6 @@
--- Texts as Lua strings in a dataset, numbered by TextVectorization, padded by batch, and told apart
--- by a transformer block that leaves the padding out by its mask. The texts are made up.
+-- A transformer block tells good reviews from bad ones. The texts are made-up Lua strings in a
+-- dataset. TextVectorization turns them into numbers. Each batch is padded to one length, and a
+-- mask hides the padding from the attention.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local epochs, count = require "ipulua.script".arguments{{"epochs", 10, short = 5},

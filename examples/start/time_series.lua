@@ -1,5 +1,6 @@
--- A time series: windows of the past predict a value some steps ahead; scaled by the training part,
--- validated on what came later, stopped early, the best weights kept in a file.
+-- A forecast of a time series: a window of the past predicts a value some steps ahead. The last 30
+-- % of the series are for validation. Training stops early, and the best weights are kept in a
+-- file.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local epochs, length = require "ipulua.script".arguments{{"epochs", 20, short = 6},
@@ -36,5 +37,5 @@ os.remove(best)
 print(string.format("validation loss %.4f to %.4f", log.val_loss[1],
   math.min(table.unpack(log.val_loss))))
 for x, y in windows(border + 1, length):take(2):iter() do
-  print(string.format("predicted %.2f, came %.2f", model:predict(x)[1]:item(), y[1]:item()))
+  print(string.format("predicted %.2f, measured %.2f", model:predict(x)[1]:item(), y[1]:item()))
 end

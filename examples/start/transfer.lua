@@ -1,5 +1,5 @@
--- Transfer learning: a network that has learnt the digits 0 to 4 is frozen, a new head on it learns
--- 5 to 9 from few pictures; then the whole is tuned at a small rate.
+-- Transfer learning: a network learns the digits 0 to 4, then its weights are frozen. A new last
+-- layer learns 5 to 9 from few pictures. At the end all weights are tuned at a small learning rate.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local images, epochs = require "ipulua.script".arguments{{"images", 12000, short = 1500},
@@ -43,4 +43,4 @@ print("trained: " .. #model.trainable_weights .. " of " .. #model.weights .. " w
 model:fit{new_x[{1, count}], new_y[{1, count}], epochs = epochs, verbose = 2}
 local result = model:evaluate(new_x[{count + 1, -1}], new_y[{count + 1, -1}],
   {return_dict = true, verbose = 0})
-print(string.format("of digits that were not shown %.1f %% are right", 100 * result.accuracy))
+print(string.format("%.1f %% of unseen digits are right", 100 * result.accuracy))

@@ -1,6 +1,6 @@
--- Two pictures in, two answers out: the sum of two digits, and whether the first is the greater
--- one. One encoder sees both pictures. After 4800 steps, 20 seconds, 97.55 % of the sums of MNIST's
--- test set are right, and 99.03 % of the comparisons.
+-- Two inputs and two outputs: from pictures of two digits the model predicts their sum, and whether
+-- the first is the greater one. Both pictures go through one encoder. After 4800 steps (20 seconds)
+-- on MNIST, 97.55 % of the sums of the test set and 99.03 % of the comparisons are right.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local short = require "ipulua.script".arguments{"short"}

@@ -1,5 +1,6 @@
--- A variational autoencoder: digits as two numbers each, drawn from a distribution that the encoder
--- gives; a sampling layer and a train_step of one's own.
+-- A variational autoencoder: the encoder gives a distribution of two numbers for each digit, a
+-- sampling layer draws from it, and the decoder makes the picture. The model has a train_step of
+-- its own.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local epochs, images = require "ipulua.script".arguments{{"epochs", 20, short = 3},

@@ -56,6 +56,16 @@ describe("libipulua.so.0", function()
     os.remove(program)
   end)
 
+  run_if("answers the same of any op at once and in a function", function()
+    local program = command.scratch()
+    run{"gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror",
+      "-Isrc", "spec/support/api_all_ops.c", library, "-Wl,-rpath," .. build, "-o", program}
+    local calls, taken, wrong = run{program, "1", "5000"}:match("^(%d+) calls, (%d+) taken, (%d+)")
+    assert.same({"5000", "0"}, {calls, wrong})
+    assert.truthy(tonumber(taken) > 300)
+    os.remove(program)
+  end)
+
   it("is asked what it says of NULL by each function that can fail", function()
     local asked = {}
     for name in command.read("spec/support/api_check.c"):gmatch("NULLED%((ipu_[%w_]+),") do

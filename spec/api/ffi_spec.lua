@@ -16,11 +16,19 @@ end
 describe("ipulua.ffi under LuaJIT #ffi", function()
   for _, section in ipairs{"tensors", "arrays", "json", "functions", "dropped", "coroutines",
     "models", "leaks", "ending",
-    "loading"} do
+    "loading", "limits"} do
     run_if(section, function()
       local r = session(section)
       assert.equal("", r.err)
       assert.equal(0, r.status)
+      assert.truthy(r.out:find("done", 1, true))
+    end)
+  end
+
+  for _, section in ipairs{"tensors", "arrays", "functions", "coroutines", "limits"} do
+    run_if(section .. " with a collection every 23 instructions", function()
+      local r = session(section, {COLLECT = "23", MALLOC_PERTURB_ = "165"})
+      assert.equal("", r.err)
       assert.truthy(r.out:find("done", 1, true))
     end)
   end

@@ -49,6 +49,11 @@ describe("the prompt explains", function()
     assert.matches("EarlyStopping +Ends training when a metric", (typed('help("patience")\n')))
   end)
 
+  it("that nothing has a word", function()
+    assert.equal('no name and no first sentence has "quaternion" in it\n',
+      (typed('help("quaternion")\n')))
+  end)
+
   it("names alone where many have it", function()
     local out = typed('help("a")\n')
     assert.matches("\nkeras.layers:\n  .*Activation", out)

@@ -100,6 +100,33 @@ describe("CSV", function()
     assert.equal("float32", select(2, data.read_csv(path, {fill = 0.5})).id)
   end)
 
+  it("rounds no integer for the sake of a fraction beside it", function()
+    command.write(path, "id,n\n3000000001,16777216\n,16777218\n1,\n")
+    local columns, types = data.read_csv(path, {fill = 0.5})
+    assert.same({id = "float64", n = "float32"}, types)
+    assert.same({3000000001, 0.5, 1}, columns.id:totable())
+    command.write(path, "id\n16777217\n-0.5\n")
+    columns, types = data.read_csv(path)
+    assert.equal("float64", types.id)
+    assert.same({16777217, -0.5}, columns.id:totable())
+  end)
+
+  -- float32 holds all integers up to 2^24 and float64 up to 2^53: IEEE 754, table 3.5.
+  it("refuses a fraction where float64 would round the column's integers", function()
+    for _, rest in ipairs{"0.5", "", "nan"} do
+      command.write(path, "id,n\n9007199254740992,7\n9007199254740993,7\n" .. rest .. ",8\n")
+      assert.error_matches(function() data.read_csv(path, {fill = {id = -0.25}}) end,
+        "record 2, column 'id': .*round the integer 9007199254740993 to 9007199254740992; without")
+    end
+    for x, dtype in pairs{[16777216] = "float32", [-16777218] = "float32", [16777219] = "float64",
+      [9007199254740992] = "float32", [9007199254740991] = "float64"} do
+      command.write(path, "id,n\n" .. x .. ",7\n,8\n")
+      local columns, types = data.read_csv(path, {fill = {id = 0.5}})
+      assert.equal(dtype, types.id)
+      assert.same({x, 0.5}, columns.id:totable())
+    end
+  end)
+
   it("is told where an integer is too large for any type", function()
     command.write(path, "id\n1\n9223372036854775808\n")
     assert.error_matches(function() data.read_csv(path) end,

@@ -53,6 +53,10 @@ local causes <const> = {
   ["don't broadcast"] = function() return ipu.ones{2, 3} + ipu.ones{2} end,
   ["dtypes float32"] = function() return ipu.ones{2} + ipu.ones({2}, {dtype = "int32"}) end,
   ["is no int32"] = function() return ipu.ones({2}, {dtype = "int32"}) + 0.5 end,
+  ["wants floating point, got uint8"] = function() ipu.tanh(ipu.ones({2}, "uint8")) end,
+  ["the batch axis is missing"] = function()
+    keras.Sequential{layers.Dense{1, input_shape = {3}}}:predict(ipu.ones{3}, {verbose = 0})
+  end,
   ["is ragged"] = function() ipu.tensor{{1, 2}, {3}} end,
   ["y_true and y_pred"] = function()
     keras.losses.MeanSquaredError()(ipu.ones{2, 3}, ipu.ones{2, 1})

@@ -61,6 +61,9 @@ describe("examples/bench", function()
       {1, "it has no option '--wid'; did you mean '--wide'?", "lanes", "--wid"},
       {1, "it takes options only, got 'deep'", "costs", "deep"},
       {1, "it takes options only, got '1'", "feed", "1"},
+      {0, "It takes no options.", "feed", "--help"},
+      {0, "  --rounds 3\n", "processes", "--help"},
+      {0, "  --step mlp\n", "instances", "--help"},
     } do
       local words = {command.ipulua, "examples/bench/" .. case[3] .. ".lua", table.unpack(case, 4)}
       words.env = {OPS_BENCH = "nowhere/ops_bench"}

@@ -135,6 +135,27 @@ describe("load_weights of .h5", function()
     assert.same(before, m:get_weights()[1]:totable())
   end)
 
+  run_if("names a dataset that holds no numbers, what it holds, and what is read", function()
+    local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    local before = m:get_weights()[1]:totable()
+    local function check_refusal(file, dataset, kind)
+      assert.error_matches(function() m:load_weights(folder .. "/" .. file) end,
+        "load_weights: the dataset '" .. dataset .. "' holds " .. kind .. "; weights are read from "
+          .. "floats, whole numbers of up to 64 bits and truth values")
+    end
+    for _, kind in ipairs{"complex64", "complex128", "text", "records", "opaque bytes"} do
+      check_refusal(kind .. ".h5", "first/first/w0:0", kind)
+      check_refusal(kind .. ".weights.h5", "layers/dense/vars/0", kind)
+    end
+    for _, kind in ipairs{"references", "lists of several lengths", "elements that are arrays",
+      "no elements and no shape"} do
+      check_refusal(kind .. ".weights.h5", "layers/dense/vars/0", kind)
+    end
+    assert.same(before, m:get_weights()[1]:totable())
+    m:load_weights(folder .. "/beside.weights.h5") -- text beside the weights
+    assert.same({{0, 0.125}, {0.25, 0.375}, {0.5, 0.625}}, m:get_weights()[1]:totable())
+  end)
+
   run_if("takes every number however it is stored, or refuses what a weight can't hold", function()
     local random = folder .. "/random"
     os.execute("mkdir " .. command.quote(random))

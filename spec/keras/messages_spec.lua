@@ -41,10 +41,10 @@ local mistakes <const> = {
     "binary_crossentropy.*categorical_crossentropy.*sparse_categorical_crossentropy"},
   ["bytes for a convolution"] = {function()
     return layers.Conv2D{2, 3}(ipu.ones({1, 5, 5, 1}, "uint8"))
-  end, "must be floating point, got uint8; ipu.cast it, of a dataset in map"},
+  end, "must be floating point, got uint8; convert it by ipu.cast, in a dataset by map"},
   ["a dataset that isn't batched"] = {function()
     compiled():fit{ipu.data.from_tensor_slices{x, y}, verbose = 0}
-  end, "a single sample wants a batch around it: ds:batch%(n%)"},
+  end, "the batch axis is missing: ds:batch%(n%)"},
   ["a misspelt name where a part may stand"] = {
     function() layers.Dense(8, {activaton = "relu"}) end,
     "Dense has no argument 'activaton'; did you mean 'activation'"},

@@ -49,8 +49,8 @@ describe("mnist.load_data", function()
       .. "mnist.load_data('nowhere')"
     local err = command.run{command.ipulua, "-e", script,
       env = {HOME = folder, IPULUA_DATA = folder}}.err
-    assert.matches("no MNIST files were found; digits are drawn.*no MNIST files at 'nowhere'; "
-      .. "digits are drawn", err)
+    assert.matches("no MNIST files were found in $IPULUA_DATA/mnist or ~/.ipulua/datasets/mnist; "
+      .. "digits are drawn instead\n.*no MNIST files at 'nowhere'; digits are drawn instead\n", err)
   end)
 
   it("looks in $IPULUA_DATA/mnist, then in ~/.ipulua/datasets/mnist, and only there", function()

@@ -1,6 +1,5 @@
 -- Layers and losses with arguments at random against NumPy in float64: spec/support/keras_cases.lua
--- makes them, keras_oracle.py computes
--- them again.
+-- makes them, keras_oracle.py computes them again.
 
 local command = require "spec.support.command"
 

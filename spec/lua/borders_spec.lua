@@ -140,6 +140,39 @@ describe("an infeed", function()
 end)
 
 describe("what a script's function gives back", function()
+  -- Outside of a program and in one, results are compared with what was declared; tensors go in.
+  for form, called in pairs{
+    ["at once"] = function(f) return f end,
+    ["in a program"] = function(f) return ipu.func(function(...) return f(...) end) end,
+  } do
+    it("is compared with what a host callback declares, " .. form, function()
+      local one = {{{2}, "float32"}}
+      local function call(f, outputs, ...)
+        return called(ipu.host_callback(f, {outputs = outputs}))(...)
+      end
+      local function fails(words, f, outputs, ...)
+        local ok, message = pcall(call, f, outputs, ...)
+        assert.is_false(ok)
+        assert.truthy(message:find(words, 1, true), message)
+      end
+      local x = ipu.tensor{3, 4}
+      fails("result 1 is float32[3], but was declared as float32[2]", function()
+        return {1, 2, 3}
+      end, one, x)
+      fails("result 1 is int32[2], but was declared as float32[2]", function()
+        return ipu.tensor({1, 2}, "int32")
+      end, one, x)
+      fails("result 1 must be a tensor, got nil", function() end, one, x)
+      fails("result 2 is one more than outputs says", function(v) return v, v end, one, x)
+      fails("result 1 is one more than outputs says", function(v) return v end, nil, x)
+      fails("argument 2 must be", function(v) return v end, one, x, nil, x)
+      assert.same({6, 8}, call(function(v) return v + v end, one, x):totable())
+      assert.equal(7, call(function(n) return n:item() + 2 end, {{{}, "float32"}}, 5.0):item())
+      local w = ipu.Variable(x)
+      assert.same({4, 5}, call(function(v) return v + 1 end, one, w):totable())
+    end)
+  end
+
   it("is compared each time: a host call", function()
     local wide = false
     local f = ipu.func(function(x)

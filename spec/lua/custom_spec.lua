@@ -137,11 +137,12 @@ end)
 describe("load_op_library", function()
   local built = {}
 
-  local function build(source)
+  local function build(source, row)
     local path = command.scratch()
     path = path .. ".so"
     built[#built + 1] = path
-    local call = string.format("cc -O1 -shared -fPIC -Isrc -x c -o '%s' %s -lm 2>&1", path, source)
+    local call = string.format("cc -O1 -shared -fPIC -Isrc %s -x c -o '%s' %s -lm 2>&1",
+      row and "'-DROW=" .. row .. "'" or "", path, source)
     local pipe <close> = assert(io.popen(call))
     local said = pipe:read("a")
     assert(pipe:close(), said)
@@ -203,6 +204,68 @@ describe("load_op_library", function()
     assert.equal("int32", library.second_index(pair, {1, 2}).dtype)
     assert.equal("float32", library.second_value(pair, {1, 2}).dtype)
     assert.same({1, 2}, library.second_index(pair, {1, 2}):totable())
+  end)
+
+  it("refuses what an op does wrong, at once and in a program, and in its gradient", function()
+    local library = ipu.load_op_library(build("spec/support/wrong_ops.c"))
+    local v = ipu.tensor{1, 2}
+    for name, words in pairs{
+      negative = "extent -5 of dimension 0 is negative", huge = "the limit is 2^47 bytes",
+      ninth = "the type of an output is no type", nothing = "gave output 0 no type",
+      wordless = "wrong_wordless: failed", percent = "wrong_percent: 100% %s %n",
+      sets_late = "an output that doesn't exist", most = {"out of memory", "MiB of working memory"},
+      much = {"out of memory", "MiB of working memory"},
+    } do
+      local op = library["wrong_" .. name]
+      fails(words[1] or words, op, v)
+      fails(words[2] or words, ipu.func(function(t) return op(t) end), v)
+    end
+    for name, words in pairs{
+      few = "mul takes 2 operands, the gradient of a library gives 1",
+      many = "neg takes 1 operand, the gradient of a library gives 3",
+      absent = "concat: operand 3 is missing", draws = "random.normal draws numbers",
+      inner = "an op that does not exist: while", no_shape = "reshape: 'shape' is missing",
+      word = "nn.softmax: 'axis' can't be 'x'", cut = "these are no arguments: {axis",
+      open_list = "'shape' can't be {1, {2}", large = "'axis' can't be 99999999999999999999",
+      behind = "these are no arguments: {axis = 0} and more",
+    } do
+      local op = library["wrong_" .. name]
+      assert.same({1, 2}, op(v):totable())
+      fails(words, differentiated, op)
+      local tape = ipu.GradientTape()
+      fails(words, function()
+        local w = ipu.Variable(v)
+        tape:gradient(tape(function() return ipu.reduce_sum(op(w)) end), w)
+      end)
+    end
+    near({0.5, 0.5}, select(2, differentiated(library.wrong_fine))) -- softmax of ones
+    local function cycles(op)
+      return ipu.estimate(function(t) return op(t) end, {inputs = {{1000, 1000}}}).cycles.compute
+    end
+    assert.equal(cycles(library.right_cost), cycles(library.wrong_cost))
+  end)
+
+  it("refuses a row that is wrong as it stands", function()
+    local function row(text)
+      return "{.name = \"odd_row\", .infer = same, .eval = copy, " .. text .. "}"
+    end
+    local function attribute(kind, text)
+      return row(string.format('.attributes = {{"a", IPU_ATTR_%s, "%s"}}', kind, text))
+    end
+    local plain = row('.inputs = {"x"}')
+    for _, case in ipairs{
+      {plain .. ", " .. plain, "'odd_row', which there is already"},
+      {row('.inputs = {"x", "x?"}'), "'x?' is no name, or is there twice"},
+      {row('.inputs = {""}'), "'' is no name"}, {row('.inputs = {"a b"}'), "'a b' is no name"},
+      {row('.inputs = {"x"}, .attributes = {{"x", IPU_ATTR_INT, "1"}}'), "'x' is no name, or is"},
+      {attribute("INT", "abc"), "'a' of 'odd_row' can't be abc"},
+      {attribute("INT", "1.5"), "can't be 1.5"}, {attribute("INTS", "{1, 2"), "can't be {1, 2"},
+      {attribute("BOOL", "yes"), "can't be yes"}, {attribute("STRING", "same"), "can't be same"},
+      {attribute("FLOAT", "0.5x"), "can't be 0.5x"},
+    } do
+      fails(case[2], ipu.load_op_library, build("spec/support/wrong_ops.c", case[1]))
+    end
+    ipu.load_op_library(build("spec/support/wrong_ops.c", attribute("INTS", "{ 1, -2 }")))
   end)
 
   it("says what is wrong with a file", function()

@@ -201,11 +201,11 @@ local cases <const> = {
     local m = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {3}}}
     m:compile{loss = "mse"}
     m:fit(ipu.data.from_tensor_slices{ipu.ones{4, 3}, ipu.ones{4, 1}}, {verbose = 0})
-  end, "has the shape %[%-1, 3%], but got %[3, 1%]; a single sample wants a batch around it: "
+  end, "has the shape %[%-1, 3%], but got %[3, 1%]; the batch axis is missing: "
     .. "ds:batch"},
   {"one picture without a batch", function()
     ipu.keras.Sequential{ipu.keras.layers.Conv2D{1, 3, input_shape = {8, 8, 2}}}(ipu.ones{8, 8, 2})
-  end, "but got %[8, 8, 2%]; a single sample wants"},
+  end, "but got %[8, 8, 2%]; the batch axis is missing"},
   {"a layer for an initializer", function()
     ipu.keras.layers.Dense{3, kernel_initializer = ipu.keras.layers.Dense(2)}
   end,

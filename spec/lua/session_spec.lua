@@ -66,6 +66,13 @@ describe("a session", function()
     assert.same({54, 300}, got(first, {[x] = {1, 2}, [s] = {3, 5}}))   -- 3 s^2 * 2 x
     assert.same({126, 630}, got(second, {[x] = {1, 2}, [s] = {3, 5}})) -- 6 s * (2 x)^2 + 6 s^2
     fails(function() got(first, {[s] = {3, 5}}) end, "has no value", "feed_dict")
+    -- its seed may be fed, too, as a placeholder or in place of what is computed
+    local g, h = ipu.placeholder("float32", {2}), x * 3
+    local by_g = ipu.gradients(y * y, {x}, {grad_ys = {g}})[1]
+    local by_h = ipu.gradients(y * y, {x}, {grad_ys = {h}})[1]
+    assert.same({40, 480}, got(by_g, {[y] = {10, 40}, [g] = {1, 3}})) -- 2 y * 2 g
+    assert.same({120, 960}, got(by_h, {[x] = {1, 2}, [y] = {10, 40}}))
+    assert.same({200, 1120}, got(by_h, {[y] = {10, 40}, [h] = {5, 7}}))
     local both = sess:run({first, second}, {feed_dict = {[x] = {1, 2}, [first] = {7, 7}}})
     assert.same({{7, 7}, {30, 480}}, {both[1]:totable(), both[2]:totable()}) -- 30 x^4
   end)

@@ -112,4 +112,39 @@ describe("GradientTape", function()
     end)
     assert.same({2, 4}, tape:gradient(y, x):totable())
   end)
+
+  -- As an optimizer that a function calls twice, and as the inner steps of a WGAN.
+  it("gives gradients by a variable that was assigned before the tape began", function()
+    local v, w = ipu.Variable(2.0), ipu.Variable(5.0)
+    local function square_by(source, a)
+      local tape, y = recorded({}, function() return v * v * a end)
+      return tape:gradient(y, source)
+    end
+    local f = ipu.func(function(a)
+      local found = {}
+      for i = 1, 3 do
+        found[i] = square_by(v, a)
+        v:assign_sub(0.25 * found[i]) -- 2, 1, 0.5, 0.25
+      end
+      v:assign(w * 2)
+      found[4] = square_by(v, a)
+      assert.is_nil(square_by(w, a)) -- the tape has not seen the assignment
+      return table.unpack(found)
+    end)
+    local found = {f(ipu.tensor(1.0))}
+    for i, want in ipairs{4, 2, 1, 20} do assert.equal(want, found[i]:item()) end
+    v:assign(2.0)
+    local loop = ipu.func(function(a)
+      return ipu.loops.repeat_n(2, function(sum)
+        for _ = 1, 2 do
+          local slope = square_by(v, a)
+          v:assign_sub(0.25 * slope)
+          sum = sum + slope
+        end
+        return sum
+      end, {0.0})
+    end)
+    assert.equal(4 + 2 + 1 + 0.5, loop(ipu.tensor(1.0)):item())
+    assert.equal(0.125, v:item())
+  end)
 end)

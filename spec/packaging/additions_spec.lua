@@ -116,12 +116,12 @@ describe("one file adds", function()
     assert.truthy(out:find("true\t[[3. 3.]]", 1, true), out)
     assert.matches("layer 'times[_%d]*' takes one tensor, got a list of 2", out)
     assert.matches("\n5%.?0?\n", out)
-    assert.truthy(out:find("What it is given, times a factor.", 1, true), out)
+    assert.truthy(out:find("The input times a factor.", 1, true), out)
     assert.truthy(out:find("Euclid, book V", 1, true), out)
     local made <const> = shell(
       "cd %s && mkdir out && %s/ipulua docs/source/make_keras.lua out && cat out/keras/*.md", root,
       build)
-    assert.matches("### Times\n\nWhat it is given.-Call: `layers%.Times%b()%(ipu%.ones{2, 3}%)` "
+    assert.matches("### Times\n\nThe input times a.-Call: `layers%.Times%b()%(ipu%.ones{2, 3}%)` "
       .. "→ %[2, 3%].-| `factor` | .-Errors: `layers%.Times%(%-1%)`.-Source: Euclid, book V", made)
   end)
 

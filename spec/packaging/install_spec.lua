@@ -282,6 +282,12 @@ describe("make deb", function()
     assert.is_truthy(packages.ipulua and packages.libipulua0 and packages["libipulua-dev"])
     assert.truthy(packages.ipulua:find("liblua5.4-0", 1, true)
       and not packages.libipulua0:find("lua", 1, true))
+    -- what is opened at first use
+    assert.matches("libzip%d", packages.ipulua)
+    assert.matches("libzip%d", packages.libipulua0)
+    assert.falsy(packages.libipulua0:find("libedit", 1, true))
+    local edits = run{command.ipulua, "info"}:find("line editing +libedit") ~= nil
+    assert.equal(edits, packages.ipulua:find("libedit%d") ~= nil)
     local lib = run{"sh", "-c", "dirname " .. folder .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
     local check = "print(require 'ipulua'.ones{2} * 2)"
     assert.equal("[2. 2.]\n", run{folder .. "/usr/bin/ipulua", "-e", check, dir = "/"})
@@ -333,9 +339,13 @@ describe("make deb", function()
       print(loss() < before)
       m:save("/tmp/m.safetensors")
       print(ipu.keras.models.load_model("/tmp/m.safetensors"):count_params())
+      ipu.save("/tmp/x.npz", {x = x})
+      print(ipu.load("/tmp/x.npz").x.shape[1])
       m:summary()]]
-    assert.matches("^true\n3\nModel:", inside("ipulua", "-e", script))
-    assert.truthy(inside("ipulua", "info"):find("PNG JPEG", 1, true))
+    assert.matches("^true\n3\n8\nModel:", inside("ipulua", "-e", script))
+    local parts = inside("ipulua", "info")
+    assert.truthy(parts:find("PNG JPEG", 1, true))
+    assert.matches("line editing +libedit\n", parts)
     assert.equal("7\n", run{"chroot", clean, "ipulua", "-", stdin = "print(3 + 4)"})
     local lib = run{"sh", "-c", "dirname " .. clean .. "/usr/lib/*/libipulua.so.0"}:match("[^\n]+")
     run{"gcc", "examples/c/online.c", "-I" .. clean .. "/usr/include", "-L" .. lib, "-lipulua",

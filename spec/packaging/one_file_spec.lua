@@ -12,6 +12,9 @@ local function run(words)
   return r.out
 end
 
+-- Of what `ipulua info` prints.
+local function row(text, name) return text:match("\n" .. name .. " +([^\n]+)") end
+
 -- What README says to write.
 local function script_of_readme()
   local text = command.read("README.md"):match("\n```lua\n(.-)```")
@@ -19,7 +22,7 @@ local function script_of_readme()
 end
 
 describe("the command copied alone", function()
-  local root, alone
+  local root, may_enter, alone
   setup(function()
     root = command.folder()
     run{"mkdir", root .. "/bin", root .. "/tmp"}
@@ -27,7 +30,7 @@ describe("the command copied alone", function()
     for library in run{"ldd", command.ipulua}:gmatch("/[^ \n]+") do
       run{"cp", "-L", "--parents", library, root}
     end
-    local may_enter = command.run{"chroot", root, "/bin/ipulua", "-v"}.status == 0
+    may_enter = command.run{"chroot", root, "/bin/ipulua", "-v"}.status == 0
     function alone(words)
       local call = may_enter and {"chroot", root, "/bin/ipulua"} or {root .. "/bin/ipulua"}
       call.dir, call.stdin, call.env = root, words.stdin, words.env
@@ -57,9 +60,8 @@ describe("the command copied alone", function()
   run_if("tells which parts are in it, and that plug-ins are not", function()
     local whole, r = run{command.ipulua, "info"}, alone{"info"}
     assert.equal(0, r.status, r.err)
-    local function row(text, name) return text:match("\n" .. name .. " +([^\n]+)") end
     assert.equal("none", row(r.out, "plug%-ins"))
-    for _, name in ipairs{"line editing", "images", "compiler"} do
+    for _, name in ipairs{"images", "compiler"} do
       assert.equal(row(whole, name), row(r.out, name))
     end
     -- One that is found, but is none.
@@ -69,6 +71,28 @@ describe("the command copied alone", function()
     assert.matches("^none %(hdf5 can't be loaded: .*hdf5%.so: ",
       row(run{root .. "/bin/ipulua", "info"}, "plug%-ins"))
     command.remove(root .. "/lib/lua")
+  end)
+
+  run_if("reads and writes .npz files where libzip is there, and says so where it isn't", function()
+    local save = "ipu = require 'ipulua' ipu.save('w.npz', {w = ipu.ones{2} * 3})"
+    if may_enter then
+      local r = alone{"-e", save}
+      assert.equal(1, r.status)
+      assert.matches("w%.npz: npz files need libzip%.so%.%d; Debian's libzip%d brings it", r.err)
+      assert.matches("^none; libzip%d brings it$", row(alone{"info"}.out, "npz files"))
+    end
+    -- under the name that it is opened by, with what it is linked with
+    local maps = run{command.ipulua, "-e", save .. " print(io.open('/proc/self/maps'):read 'a')",
+      dir = root}
+    local folder, name = maps:match("(/[^ \n]+)/libzip%.so[^\n]*"), row(run{command.ipulua,
+      "info"}, "npz files")
+    for library in run{"ldd", folder .. "/" .. name}:gmatch("/[^ \n]+") do
+      run{"cp", "-L", "--parents", library, root}
+    end
+    run{"cp", "-L", "--parents", folder .. "/" .. name, root}
+    command.write(root .. "/w.npz", "")
+    local r = alone{"-e", save .. " print(ipu.load('w.npz').w)"}
+    assert.equal("[3. 3.]\n", r.out, r.err)
   end)
 
   run_if("writes reports", function()
@@ -120,15 +144,23 @@ end)
 describe("make static", function()
   local archive = is_built_plainly and run{"gcc", "-print-file-name=liblua5.4.a"}
   local there = archive and archive:sub(1, 1) == "/";
-  (there and it or pending)("leaves libzip, libc and libm to the system", function()
+  (there and it or pending)("leaves libc and libm to the system, and opens libzip", function()
     run{"make", "-s", "--no-print-directory", "static"}
     for library in run{"readelf", "-d", "build/ipulua-static"}:gmatch(
       "%(NEEDED%)[^%[]*%[([^%]]+)%]") do
       local name = library:match("^lib(%a+)%.so") or library
-      assert.truthy(({zip = true, c = true, m = true})[name] or library:find("^ld%-linux"), library)
+      assert.truthy(({c = true, m = true})[name] or library:find("^ld%-linux"), library)
     end
     assert.equal("[2. 2.]\n",
       run{"build/ipulua-static", "-e", "print(require 'ipulua'.ones{2} * 2)"})
+    local info = run{command.ipulua, "info"}
+    local folder = command.folder()
+    for i = 0, 9 do command.write(folder .. "/libedit.so." .. i, "no library") end
+    local static = run{"build/ipulua-static", "info", env = {LD_LIBRARY_PATH = folder}}
+    command.remove(folder)
+    for _, name in ipairs{"npz files", "line editing"} do
+      assert.equal(row(info, name), row(static, name))
+    end
     -- a module in C, made for liblua
     assert.equal("[1]\n", run{"build/ipulua-static", "-e", "print(require 'cjson'.encode{1})"})
   end)

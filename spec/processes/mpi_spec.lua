@@ -64,12 +64,15 @@ describe("under MPI", function()
           io.stderr:write("line ", i, " of ", me, ": ", "whole", "\n")
         end
       ]]
-      local lines, whole = 0, 0
+      local whole, torn = 0, {} -- the library of MPI may write lines of its own
       for line in result.err:gmatch("[^\n]+") do
-        lines = lines + 1
-        if line:find("^line %d+ of [01]: whole$") then whole = whole + 1 end
+        if line:find("^line %d+ of [01]: whole$") then whole = whole + 1
+        elseif line:find("line", 1, true) or line:find("whole", 1, true) then
+          torn[#torn + 1] = line
+        end
       end
-      assert.same({80, 80}, {lines, whole})
+      assert.same({}, torn)
+      assert.equal(80, whole)
     end)
     it("an error on one ends all, with its words: " .. launcher, function()
       local result = run([[

@@ -76,12 +76,12 @@ static void said_null(ipu_context *c, int status, const char *function, const ch
 static void check_null_words(ipu_context *c) {
   const int64_t shape[] = {2};
   ipu_tensor *t, *none = NULL;
-  ipu_builder *b;
+  ipu_builder *b, *no_builder;
   ipu_value *v, *no_value = NULL;
-  ipu_variable *w;
+  ipu_variable *w, *no_variable;
   ipu_archive *a;
   ipu_function *f;
-  ipu_model *m;
+  ipu_model *m, *no_model;
   const char *text;
   double number;
   OK_(c, ipu_tensor_new(c, "float32", 1, shape, NULL, &t));
@@ -95,7 +95,7 @@ static void check_null_words(ipu_context *c) {
   NULLED(ipu_context_new, NULL);
   NULLED(ipu_set_threads, NULL, 1);
   NULLED(ipu_set_seed, NULL, 1);
-  NULLED(ipu_tensor_new, NULL, "float32", 1, shape, NULL, &t);
+  NULLED(ipu_tensor_new, NULL, "float32", 1, shape, NULL, &none);
   NULLED(ipu_tensor_new, c, "float32", 1, NULL, NULL, &none);
   NULLED(ipu_tensor_write, NULL, t, shape, 8);
   NULLED(ipu_tensor_write, c, t, NULL, 8);
@@ -106,39 +106,39 @@ static void check_null_words(ipu_context *c) {
   NULLED(ipu_save, c, "x.npz", NULL, NULL, 1);
   NULLED(ipu_archive_open, NULL, "x.npz", &a);
   NULLED(ipu_archive_open, c, "x.npz", NULL);
-  NULLED(ipu_archive_tensor, NULL, NULL, "x", &t);
-  NULLED(ipu_apply, NULL, "exp", &t, 1, NULL, &t, 1, NULL);
-  NULLED(ipu_variable_new, NULL, "w", t, &w);
-  NULLED(ipu_variable_new, c, "w", NULL, &w);
+  NULLED(ipu_archive_tensor, NULL, NULL, "x", &none);
+  NULLED(ipu_apply, NULL, "exp", &t, 1, NULL, &none, 1, NULL);
+  NULLED(ipu_variable_new, NULL, "w", t, &no_variable);
+  NULLED(ipu_variable_new, c, "w", NULL, &no_variable);
   NULLED(ipu_variable_new, c, "w", t, NULL);
-  NULLED(ipu_variable_read, NULL, w, &t);
+  NULLED(ipu_variable_read, NULL, w, &none);
   NULLED(ipu_variable_read, c, w, NULL);
   NULLED(ipu_variable_assign, NULL, w, t);
   NULLED(ipu_variable_assign, c, NULL, t);
   NULLED(ipu_variable_assign, c, w, NULL);
-  NULLED(ipu_builder_new, NULL, &b);
+  NULLED(ipu_builder_new, NULL, &no_builder);
   NULLED(ipu_builder_new, c, NULL);
-  NULLED(ipu_builder_argument, NULL, "float32", 1, shape, &v);
+  NULLED(ipu_builder_argument, NULL, "float32", 1, shape, &no_value);
   NULLED(ipu_builder_argument, b, "float32", 1, NULL, &no_value);
   NULLED(ipu_builder_argument, b, "float32", 1, shape, NULL);
-  NULLED(ipu_builder_constant, NULL, t, &v);
-  NULLED(ipu_builder_constant, b, NULL, &v);
-  NULLED(ipu_builder_read, NULL, w, &v);
-  NULLED(ipu_builder_read, b, NULL, &v);
+  NULLED(ipu_builder_constant, NULL, t, &no_value);
+  NULLED(ipu_builder_constant, b, NULL, &no_value);
+  NULLED(ipu_builder_read, NULL, w, &no_value);
+  NULLED(ipu_builder_read, b, NULL, &no_value);
   NULLED(ipu_builder_assign, NULL, w, v);
   NULLED(ipu_builder_assign, b, w, NULL);
-  NULLED(ipu_builder_apply, NULL, "exp", &v, 1, NULL, &v, 1, NULL);
-  NULLED(ipu_builder_gradients, NULL, v, &v, 1, &v);
-  NULLED(ipu_builder_gradients, b, NULL, &v, 1, &v);
+  NULLED(ipu_builder_apply, NULL, "exp", &v, 1, NULL, &no_value, 1, NULL);
+  NULLED(ipu_builder_gradients, NULL, v, &v, 1, &no_value);
+  NULLED(ipu_builder_gradients, b, NULL, &v, 1, &no_value);
   NULLED(ipu_builder_gradients, b, v, &v, 1, NULL);
   NULLED(ipu_builder_finish, NULL, &v, 1, &f);
   NULLED(ipu_function_call, NULL, NULL, 0, NULL, 0, NULL);
-  NULLED(ipu_model_from_json, NULL, "{}", &m);
-  NULLED(ipu_model_from_json, c, NULL, &m);
-  NULLED(ipu_model_from_lua, NULL, "", &m);
+  NULLED(ipu_model_from_json, NULL, "{}", &no_model);
+  NULLED(ipu_model_from_json, c, NULL, &no_model);
+  NULLED(ipu_model_from_lua, NULL, "", &no_model);
   NULLED(ipu_model_from_lua, c, "", NULL);
-  NULLED(ipu_model_load, NULL, "x.safetensors", &m);
-  NULLED(ipu_model_load, c, NULL, &m);
+  NULLED(ipu_model_load, NULL, "x.safetensors", &no_model);
+  NULLED(ipu_model_load, c, NULL, &no_model);
   NULLED(ipu_model_save, NULL, "x.safetensors");
   NULLED(ipu_model_save, m, NULL);
   NULLED(ipu_model_load_weights, NULL, "x.npz");
@@ -155,9 +155,9 @@ static void check_null_words(ipu_context *c) {
   NULLED(ipu_model_evaluate, NULL, &t, 1, &t, 1, NULL, NULL);
   NULLED(ipu_model_log, NULL, "loss", &number);
   NULLED(ipu_model_log, m, "loss", NULL);
-  NULLED(ipu_model_predict, NULL, &t, 1, NULL, &t, 1, NULL);
+  NULLED(ipu_model_predict, NULL, &t, 1, NULL, &none, 1, NULL);
   NULLED(ipu_model_predict, m, &t, 1, NULL, NULL, 1, NULL);
-  NULLED(ipu_model_get_weights, NULL, &t, 1, NULL);
+  NULLED(ipu_model_get_weights, NULL, &none, 1, NULL);
   NULLED(ipu_model_get_weights, m, NULL, 1, NULL);
   NULLED(ipu_model_set_weights, NULL, &t, 1);
   NULLED(ipu_model_estimate, NULL, "{}", &text);
@@ -174,17 +174,17 @@ static void check_null_words(ipu_context *c) {
   REFUSED(c, ipu_save(c, NULL, NULL, NULL, 0), IPU_E_INVALID_ARGUMENT, "ipu_save: 'path' is NULL");
   REFUSED(c, ipu_archive_open(c, NULL, &a), IPU_E_INVALID_ARGUMENT,
           "ipu_archive_open: 'path' is NULL");
-  REFUSED(c, ipu_archive_tensor(c, NULL, "x", &t), IPU_E_INVALID_ARGUMENT,
+  REFUSED(c, ipu_archive_tensor(c, NULL, "x", &none), IPU_E_INVALID_ARGUMENT,
           "ipu_archive_tensor: 'a' is NULL");
   REFUSED(c, ipu_apply(c, "exp", &t, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT,
           "ipu_apply: 'outputs' is NULL");
-  REFUSED(c, ipu_variable_read(c, NULL, &t), IPU_E_INVALID_ARGUMENT,
+  REFUSED(c, ipu_variable_read(c, NULL, &none), IPU_E_INVALID_ARGUMENT,
           "ipu_variable_read: 'v' is NULL");
   REFUSED(c, ipu_builder_apply(b, "exp", &v, 1, NULL, NULL, 1, NULL), IPU_E_INVALID_ARGUMENT,
           "ipu_builder_apply: 'outputs' is NULL");
   REFUSED(c, ipu_builder_finish(b, &v, 1, NULL), IPU_E_INVALID_ARGUMENT,
           "ipu_builder_finish: 'out' is NULL");
-  REFUSED(c, ipu_model_from_lua(c, NULL, &m), IPU_E_INVALID_ARGUMENT,
+  REFUSED(c, ipu_model_from_lua(c, NULL, &no_model), IPU_E_INVALID_ARGUMENT,
           "ipu_model_from_lua: 'code' is NULL");
   REFUSED(c, ipu_run_lua(c, NULL, NULL), IPU_E_INVALID_ARGUMENT, "ipu_run_lua: 'code' is NULL");
   ipu_model_free(m);
@@ -421,6 +421,7 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
   REFUSED(c, ipu_run_lua(c, "\nos.exit(3, true)", NULL), IPU_E_FAILED_PRECONDITION,
           "chunk:2: os.exit is not available in an embedded program");
+  REFUSED(c, ipu_run_lua(c, "return 'a\\0b'", &text), IPU_E_VALUE, "a NUL in it");
   OK_(c, ipu_run_lua(c, "return 1 + 1", &text));
   EXPECT(c, !strcmp(text, "2"));
   REFUSED(c, ipu_model_load(c, "/nonexistent.safetensors", &again), IPU_E_NOT_FOUND, "nonexistent");
@@ -433,6 +434,50 @@ static void check_model(ipu_context *c) {
              c, "local k = require 'ipulua'.keras return k.Sequential{k.layers.Dense{2}}", &again));
   ipu_model_free(again);
   ipu_tensor_free(x), ipu_tensor_free(y), ipu_tensor_free(weights[0]), ipu_tensor_free(weights[1]);
+  ipu_model_free(m);
+}
+
+/* Options in JSON: null stands for nothing at any depth, the keys of class_weight are classes,
+ * and what the call's arguments say is no option. Two classes of equal probability, weighed by 3
+ * and 1: the mean loss is log 2 * (3 + 1 + 1 + 1) / 4. */
+static void check_options(ipu_context *c) {
+  ipu_model *m;
+  ipu_tensor *x, *y, *out;
+  const char *text;
+  double loss = 0;
+  int n = 7;
+  OK_(c, ipu_model_from_lua(c,
+                            "local k = require 'ipulua'.keras local m = k.Sequential{"
+                            "k.layers.Dense{2, activation = 'softmax', kernel_initializer = "
+                            "'zeros'}} m:build{4, 5} return m",
+                            &m));
+  OK_(c, ipu_model_compile(m,
+                           "{\"optimizer\": {\"class_name\": \"SGD\", \"config\": "
+                           "{\"learning_rate\": 0.0, \"clipnorm\": null}}, "
+                           "\"loss\": \"sparse_categorical_crossentropy\"}"));
+  OK_(c, ipu_tensor_new(c, "float32", 2, (int64_t[]){4, 5}, NULL, &x));
+  OK_(c, ipu_tensor_new(c, "int32", 1, (int64_t[]){4}, (int32_t[]){0, 1, 1, 1}, &y));
+  OK_(c, ipu_model_fit(m, &x, 1, &y, 1,
+                       "{\"batch_size\": 4, \"class_weight\": {\"0\": 3, \"1\": 1}}", NULL));
+  OK_(c, ipu_model_log(m, "loss", &loss));
+  EXPECT(c, fabs(loss - 1.5 * log(2)) < 1e-6);
+  OK_(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"initial_epoch\": 5}", &text));
+  EXPECT(c, !strcmp(text, "{}")); /* logs are an object, without an epoch, too */
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"class_weight\": {\"a\": 3}}", NULL), IPU_E_VALUE,
+          "classes, which are integers, got 'a'");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "{\"y\": [1]}", NULL), IPU_E_VALUE, "'y' is no option");
+  REFUSED(c, ipu_model_evaluate(m, &x, 1, &y, 1, "{\"return_dict\": false}", NULL), IPU_E_VALUE,
+          "'return_dict' is no option");
+  REFUSED(c, ipu_model_predict(m, &x, 1, "{\"x\": 1}", &out, 1, NULL), IPU_E_VALUE,
+          "'x' is no option");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "[1]", NULL), IPU_E_VALUE, "must be a JSON object");
+  REFUSED(c, ipu_model_fit(m, &x, 1, &y, 1, "null", NULL), IPU_E_VALUE, "must be a JSON object");
+  REFUSED(c, ipu_model_predict(m, &x, 1, NULL, NULL, 0, &n), IPU_E_INVALID_ARGUMENT,
+          "there is 1 result, and room for 0");
+  EXPECT(c, n == 0);
+  REFUSED(c, ipu_model_get_weights(m, NULL, 0, &n), IPU_E_INVALID_ARGUMENT,
+          "there are 2 results, and room for 0");
+  ipu_tensor_free(x), ipu_tensor_free(y);
   ipu_model_free(m);
 }
 
@@ -500,6 +545,7 @@ static void check_writing(ipu_context *c) {
   OK_(c, ipu_tensor_write(c, first, nines, sizeof nines));
   OK_(c, ipu_archive_tensor(c, a, "x", &second));
   EXPECT(c, at(second, 0) == 1);
+  ipu_tensor_free(second);
   remove(path);
   static const char *const views[][2] = {{"reshape", "{\"shape\": [3, 1]}"},
                                          {"identity", NULL},
@@ -515,6 +561,7 @@ static void check_writing(ipu_context *c) {
   OK_(c, ipu_variable_new(c, "w", x, &w));
   OK_(c, ipu_variable_read(c, w, &y));
   OK_(c, ipu_tensor_write(c, y, nines, sizeof nines));
+  ipu_tensor_free(y);
   OK_(c, ipu_variable_read(c, w, &second));
   EXPECT(c, at(second, 0) == 1);
   OK_(c, ipu_builder_new(c, &b));
@@ -532,6 +579,55 @@ static void check_writing(ipu_context *c) {
   ipu_function_free(f);
   for (ipu_tensor **t = (ipu_tensor *[]){x, first, second, y, same, NULL}; *t; t++)
     ipu_tensor_free(*t);
+}
+
+/* What a call was to give is NULL or 0 behind a failure, a NULL in place of its first argument or
+ * another one, too: it may be freed without a look at the status. */
+#define EMPTIED(what, call)                            \
+  do {                                                 \
+    what = (void *)&what, n = 7;                       \
+    count((call) != IPU_OK && !what && !n, #call, ""); \
+  } while (0)
+#define GIVES_NONE(what, call) EMPTIED(what, (n = 0, call))
+
+static void check_emptied(ipu_context *c) {
+  const int64_t shape[] = {2};
+  ipu_tensor *t = vector(c, 2, (float[]){1, 2}), *out;
+  ipu_archive *a;
+  ipu_variable *w;
+  ipu_builder *b;
+  ipu_value *v;
+  ipu_function *f;
+  ipu_model *m;
+  int n;
+  for (int i = 0; i < 2; i++) {
+    ipu_context *given = i ? c : NULL;
+    GIVES_NONE(out, ipu_tensor_new(given, i ? "float9" : "float32", 1, shape, NULL, &out));
+    GIVES_NONE(a, ipu_archive_open(given, i ? NULL : "x.npz", &a));
+    GIVES_NONE(out, ipu_archive_tensor(given, NULL, "x", &out));
+    GIVES_NONE(w, ipu_variable_new(given, "w", i ? NULL : t, &w));
+    GIVES_NONE(out, ipu_variable_read(given, NULL, &out));
+    EMPTIED(out, ipu_apply(given, i ? "nosuch" : "exp", &t, 1, NULL, &out, 1, &n));
+    GIVES_NONE(m, ipu_model_from_json(given, i ? NULL : "{}", &m));
+    GIVES_NONE(m, ipu_model_from_lua(given, i ? NULL : "", &m));
+    GIVES_NONE(m, ipu_model_load(given, i ? NULL : "x.safetensors", &m));
+  }
+  GIVES_NONE(b, ipu_builder_new(NULL, &b));
+  for (int i = 0; i < 2; i++) {
+    ipu_builder *given = NULL;
+    if (i) OK_(c, ipu_builder_new(c, &given));
+    GIVES_NONE(v, ipu_builder_argument(given, i ? "float9" : "float32", 1, shape, &v));
+    GIVES_NONE(v, ipu_builder_constant(given, i ? NULL : t, &v));
+    GIVES_NONE(v, ipu_builder_read(given, NULL, &v));
+    EMPTIED(v, ipu_builder_apply(given, i ? "nosuch" : "exp", NULL, 0, NULL, &v, 1, &n));
+    GIVES_NONE(v, ipu_builder_gradients(given, NULL, NULL, 1, &v));
+    GIVES_NONE(f, ipu_builder_finish(given, NULL, 1, &f));
+    ipu_builder_free(given);
+  }
+  EMPTIED(out, ipu_function_call(NULL, &t, 1, &out, 1, &n));
+  EMPTIED(out, ipu_model_predict(NULL, &t, 1, NULL, &out, 1, &n));
+  EMPTIED(out, ipu_model_get_weights(NULL, &out, 1, &n));
+  ipu_tensor_free(t);
 }
 
 static void check_attribute_words(ipu_context *c) {
@@ -560,6 +656,8 @@ int main(void) {
   check_writing(c);
   check_attribute_words(c);
   check_model(c);
+  check_options(c);
+  check_emptied(c);
   check_threads(c);
   ipu_context_free(c);
   count(rmdir(folder) == 0, "files", "none is left");

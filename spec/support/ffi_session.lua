@@ -4,6 +4,19 @@ local ipu = require "ipulua.ffi"
 
 local sections = {}
 
+-- COLLECT: a full collection after so many instructions, whatever runs then.
+local period = tonumber(os.getenv "COLLECT" or "")
+if period then
+  local collecting = false
+  require "jit".off() -- compiled code calls no hooks
+  debug.sethook(function()
+    if collecting then return end
+    collecting = true
+    collectgarbage()
+    collecting = false
+  end, "", period)
+end
+
 local function near(a, b) assert(math.abs(a - b) < 1e-5, a .. " is not near " .. b) end
 
 local function refused(words, f, ...)
@@ -144,6 +157,56 @@ function sections.tensors()
   local count = 0
   for _ in pairs(ipu.ops()) do count = count + 1 end
   assert(count > 100)
+end
+
+-- What Lua's numbers and C's strings don't hold is taken and given as it is, or refused.
+function sections.limits()
+  local ffi = require "ffi"
+  local odd = 9007199254740993LL -- 2^53 + 1
+  local t = ipu.tensor(ffi.new("uint64_t[2]", {odd, 1}), "int64")
+  assert(tostring(t) == "[9007199254740993                1]" and t:data()[0] == odd)
+  refused("18446744073709551615 does not fit int64", ipu.tensor, ffi.new("uint64_t[1]", -1ULL),
+    "int64")
+  assert(ipu.zeros({1}, "int64"):write(ffi.new("uint64_t[1]", odd)):data()[0] == odd)
+  refused("item: 9007199254740993 is between two numbers", function()
+    ipu.tensor(ffi.new("int64_t[1]", odd), "int64"):item()
+  end)
+  refused("totable: -9007199254740993 is between", function()
+    ipu.tensor(ffi.new("int64_t[1]", -odd), "int64"):totable()
+  end)
+  local least = ffi.new("int64_t[2]", {-9223372036854775807LL - 1, 2 ^ 53})
+  assert(ipu.tensor(least, "int64"):totable()[1] == -2 ^ 63)
+  -- an attribute has all its digits: seeds that differ in the last one draw other numbers
+  local function drawn(seed) return tostring(ipu.random.uniform{shape = {8}, seed = seed}) end
+  assert(drawn(2 ^ 60) == drawn(1152921504606846976LL) and drawn(2 ^ 60) ~= drawn(2 ^ 60 + 1LL))
+  -- the pointer is all that is left of its tensor
+  local function pointer() return ipu.tensor{4, 5, 6}:data() end
+  local data = pointer()
+  for _ = 1, 3 do collectgarbage() end
+  local others = {} -- where that has been freed
+  for i = 1, 20 do others[i] = ipu.tensor{7, 8, 9} end
+  assert(data[0] == 4 and data[2] == 6 and #others == 20)
+  -- no numbers
+  refused("got a ctype<float *[2]>", ipu.tensor, ffi.new("float *[2]"), {shape = {2}})
+  refused("got a ctype<float **>", ipu.tensor, ffi.cast("float **", ffi.new("float *[2]")),
+    {shape = {2}})
+  refused("got a ctype<complex [2]>", ipu.tensor, ffi.new("complex[2]"))
+  refused("the pointer is NULL", ipu.tensor, ffi.cast("float *", nil), {shape = {2}})
+  -- lists
+  refused("the list has a hole", ipu.tensor, {1, nil, 3})
+  refused("the list has a hole", ipu.zeros, {2, nil, 3})
+  refused("the list has a name in it, 'dtype'", ipu.tensor, {1, 2, dtype = "int32"})
+  refused("concat: the list has a hole", ipu.concat, {t, nil, t}, {axis = 0})
+  refused("list with a hole", ipu.reduce_sum, t, {axis = {0, nil, 1}})
+  refused("its element 1 is 1e+30", ipu.zeros, {1e30})
+  -- strings and options of another type
+  refused("'name' has a NUL in it", ipu.variable, 1, {name = "a\0b"})
+  refused("'dtype' has a NUL in it", ipu.zeros, {1}, "int32\0x")
+  refused("no op 'neg", function() return ipu["neg\0x"] end)
+  refused("'description' has a NUL in it", ipu.model_from_json, "{}\0")
+  refused("run: the text has a NUL in it", ipu.run_lua, "return 'a\\0b'")
+  refused("variable: 'name' must be a string, got a number", ipu.variable, 1, {name = 5})
+  refused("tensor: 'shape' must be a table, got a number", ipu.tensor, {1}, {shape = 1})
 end
 
 -- What was taken once, and dropped without a word.

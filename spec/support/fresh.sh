@@ -18,7 +18,7 @@ if [ -n "$reason" ]; then
   exit
 fi
 
-# One line when it went well, what it said last before a line with FAIL otherwise.
+# One line when it went well; otherwise FAIL, each failure that was printed, and the last lines.
 try() { # suite, user, what, command, a line that must be in what it prints
   local suite=$1 user=$2 what=$3 command=$4 expected=$5 log=$shared/log start=$SECONDS name line
   name="$what in a fresh root of $suite as $user"
@@ -31,7 +31,8 @@ try() { # suite, user, what, command, a line that must be in what it prints
   else
     failed=$((failed + 1))
     echo "FAIL $name: exit status $status"
-    grep -vE '^make(\[[0-9]+\])?: ' "$log" | tail -n 60 | sed 's/^/    /'
+    { awk '/^[^ ]/ { inside = /^FAIL/ } inside' "$log" | head -n 200
+      grep -vE '^make(\[[0-9]+\])?: ' "$log" | tail -n 30; } | sed 's/^/    /'
   fi
 }
 demo() { try "$1" "$2" "make demo" "make demo" '^test accuracy 9[0-9.]+ %$'; }

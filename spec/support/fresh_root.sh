@@ -59,7 +59,7 @@ echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fresh"
 echo 'APT::Keep-Downloaded-Packages "true";' > "$root/etc/apt/apt.conf.d/99keep"
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null
 echo "127.0.0.1 localhost $(uname -n)" > "$root/etc/hosts"
-mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" || fail "mounting failed"
+mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --bind -o ro /sys "$root/sys" || fail "mounting failed"
 link "$cache/$suite"/*.deb "$root/var/cache/apt/archives/"
 if [ -n "$shared" ]; then
   mkdir -p "$shared" "$root/shared" && chmod 777 "$shared" && mount --bind "$shared" "$root/shared" || fail "mounting failed"

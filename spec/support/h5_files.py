@@ -42,6 +42,23 @@ with h5py.File(folder + "/short.h5", "w") as f:
 with h5py.File(folder + "/shape.h5", "w") as f:
     keras2(f, [("first", [dense[0].T, dense[1]]), ("middle", norm), ("last", last)])
 
+# What is no number, in place of the first weight, in both layouts.
+others = {"complex64": np.ones((3, 2), np.complex64), "complex128": np.ones((3, 2), np.complex128), "text": np.array([[b"a", b"b"]] * 3),
+          "records": np.zeros((3, 2), [("a", "f4"), ("b", "i4")]), "opaque bytes": np.zeros((3, 2), "V4")}
+for kind, other in others.items():
+    with h5py.File(f"{folder}/{kind}.h5", "w") as f:
+        keras2(f, [("first", [other, dense[1]])])
+    with h5py.File(f"{folder}/{kind}.weights.h5", "w") as f:
+        f["layers/dense/vars/0"], f["layers/dense/vars/1"] = other, dense[1]
+for kind, dtype in {"references": h5py.ref_dtype, "lists of several lengths": h5py.vlen_dtype(np.float32), "elements that are arrays": np.dtype(("f4", (2,)))}.items():
+    with h5py.File(f"{folder}/{kind}.weights.h5", "w") as f:
+        f.create_dataset("layers/dense/vars/0", (3, 2), dtype=dtype)
+        f["layers/dense/vars/1"] = dense[1]
+with h5py.File(folder + "/no elements and no shape.weights.h5", "w") as f:
+    f["layers/dense/vars/0"], f["layers/dense/vars/1"] = h5py.Empty("f4"), dense[1]
+with h5py.File(folder + "/beside.weights.h5", "w") as f:
+    f["layers/dense/vars/0"], f["layers/dense/vars/1"], f["notes"] = dense[0], dense[1], "of 2021"
+
 with h5py.File(folder + "/keras3.weights.h5", "w") as f:
     for path, weights in (("dense", dense), ("batch_normalization", norm), ("dense_1", last)):
         for i, w in enumerate(weights):

@@ -1,6 +1,5 @@
 -- A small example of each layer of keras.layers: arguments and inputs, for specs over all of them;
--- and for each argument a value unlike
--- its default.
+-- and for each argument a value unlike its default.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

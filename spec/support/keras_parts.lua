@@ -1,6 +1,6 @@
 -- A small example of each loss, metric, optimizer, schedule, initializer, regularizer and
--- constraint, and a value unlike its default for
--- each of their arguments, for specs over all of them.
+-- constraint, and a value unlike its default for each of their arguments, for specs over all of
+-- them.
 
 local ipu = require "ipulua"
 local class = require "ipulua.base.class"

@@ -170,8 +170,8 @@ local function resident() -- bytes
   return tonumber(file:read("a"):match("VmRSS:%s*(%d+) kB")) * 1024
 end
 
--- Takes down what is held now, and the processor time when the look at it
--- began and ended, which other programs don't change.
+-- Takes down what is held now, and the processor time when the look at it began and ended, which
+-- other programs don't change.
 local function fill(s, steps)
   s.steps, s.began = steps, os.clock()
   local held = soak.held()

@@ -1,6 +1,7 @@
 /* Checks of base/ and tensor/ that Lua can't reach: views, failures, hostile files. Run from the
  * repository's root. Prints what failed; exit status 1 if anything did. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/rng.h"
@@ -63,22 +65,40 @@ char *__wrap_strdup(const char *s) { return may_allocate() ? __real_strdup(s) : 
 /* ---- libzip allocates by itself: these fail by their number ---- */
 
 static long zip_calls_left = -1; /* -1: no end */
+static __typeof__(zip_source_buffer) *real_source_buffer;
+static __typeof__(zip_file_add) *real_file_add;
 
 static bool may_zip(void) { return zip_calls_left < 0 || zip_calls_left-- > 0; }
 
-zip_source_t *__real_zip_source_buffer(zip_t *, const void *, zip_uint64_t, int);
-zip_int64_t __real_zip_file_add(zip_t *, const char *, zip_source_t *, zip_flags_t);
-zip_source_t *__wrap_zip_source_buffer(zip_t *, const void *, zip_uint64_t, int);
-zip_int64_t __wrap_zip_file_add(zip_t *, const char *, zip_source_t *, zip_flags_t);
 /* Of the two ways in which it may fail, the one that has freed what it was to own. */
-zip_source_t *__wrap_zip_source_buffer(zip_t *z, const void *data, zip_uint64_t bytes, int owns) {
-  if (may_zip()) return __real_zip_source_buffer(z, data, bytes, owns);
+static zip_source_t *failing_source_buffer(zip_t *z, const void *data, zip_uint64_t bytes,
+                                           int owns) {
+  if (may_zip()) return real_source_buffer(z, data, bytes, owns);
   if (owns) free((void *)(uintptr_t)data);
   return NULL;
 }
-zip_int64_t __wrap_zip_file_add(zip_t *z, const char *name, zip_source_t *source,
-                                zip_flags_t flags) {
-  return may_zip() ? __real_zip_file_add(z, name, source, flags) : -1;
+static zip_int64_t failing_file_add(zip_t *z, const char *name, zip_source_t *source,
+                                    zip_flags_t flags) {
+  return may_zip() ? real_file_add(z, name, source, flags) : -1;
+}
+
+/* An address as dlsym gives it: of an object, with the bytes of the function's. */
+static void *replace(void *found, void *real, const void *replacement) {
+  memcpy(real, &found, sizeof found);
+  memcpy(&found, replacement, sizeof found);
+  return found;
+}
+
+void *__real_dlsym(void *, const char *);
+void *__wrap_dlsym(void *, const char *);
+void *__wrap_dlsym(void *handle, const char *name) {
+  void *found = __real_dlsym(handle, name);
+  if (found && strcmp(name, "zip_source_buffer") == 0)
+    return replace(found, &real_source_buffer,
+                   &(__typeof__(zip_source_buffer) *){failing_source_buffer});
+  if (found && strcmp(name, "zip_file_add") == 0)
+    return replace(found, &real_file_add, &(__typeof__(zip_file_add) *){failing_file_add});
+  return found;
 }
 
 /* ---- printing
@@ -750,6 +770,62 @@ static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, 
   named_clear(&other);
   CHECK(read(&e, "/nowhere/at/all", &back) == ERR_NOT_FOUND), error_clear(&e);
   unlink(second);
+}
+
+/* What each of the threads does that open libzip. */
+static void *write_and_read(void *context) {
+  int number = *(int *)context;
+  char file[sizeof scratch + 32];
+  Error e = {.status = OK};
+  NamedTensors n, back;
+  named_init(&n);
+  Tensor *t = tensor_new(&e, &(Type){.dtype = I32, .rank = 1, .shape = {1}});
+  memcpy(t->data, &number, sizeof number);
+  named_add(&e, &n, "t", t);
+  tensor_release(t);
+  snprintf(file, sizeof file, "%s/first%d.npz", scratch, number);
+  bool good = npz_write(&e, file, &n) == OK && npz_read(&e, file, &back) == OK;
+  if (good) {
+    good = back.count == 1 && memcmp(back.tensor[0]->data, &number, sizeof number) == 0;
+    named_clear(&back);
+  }
+  named_clear(&n);
+  unlink(file);
+  return good ? context : NULL;
+}
+
+static void check_first_use(void) {
+  enum { THREADS = 8 };
+  pthread_t thread[THREADS];
+  int number[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    number[i] = i;
+    CHECK(pthread_create(&thread[i], NULL, write_and_read, &number[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    void *result = NULL;
+    CHECK(pthread_join(thread[i], &result) == 0 && result == &number[i]);
+  }
+}
+
+/* A library that isn't there, and one that lacks a function, are told; the next try is a new one. */
+static void check_libraries(void) {
+  static void (*found)(void), (*missing)(void);
+  static const LibrarySymbol symbols[] = {{"crc32", &found}, {"no_such", &missing}, {NULL, NULL}},
+                             enough[] = {{"crc32", &found}, {NULL, NULL}};
+  Library absent = {.file = "libnone.so.9", .package = "libnone9", .symbols = symbols},
+          lacking = {.file = "libz.so.1", .package = "zlib1g", .symbols = symbols};
+  Error e = {.status = OK};
+  CHECK(library_open(&e, &absent, "w: files") == ERR_FAILED_PRECONDITION && !absent.open);
+  CHECK(
+      strstr(e.message, "w: files need libnone.so.9; Debian's libnone9 brings it (libnone.so.9: "));
+  error_clear(&e);
+  CHECK(library_open(&e, &lacking, "w: files") == ERR_FAILED_PRECONDITION && !lacking.open);
+  CHECK(strstr(e.message, "libz.so.1; Debian's zlib1g brings it (") &&
+        strstr(e.message, "no_such"));
+  error_clear(&e);
+  lacking.symbols = enough;
+  CHECK(library_open(&e, &lacking, "w: files") == OK && lacking.open && found);
 }
 
 /* A member that can't be added leaves the former file, and nothing is freed twice. */
@@ -1510,6 +1586,8 @@ int main(int argc, char **argv) {
   CHECK(there);
   if (argc == 3) check_print_cases(argv[2]);
   else if (there) {
+    check_first_use();
+    check_libraries();
     check_map();
     check_log_and_text();
     check_files();

@@ -447,8 +447,7 @@ local function validates(c, epoch) return c.validation ~= "none" and is_due(c.fr
 local function validation_execution(c, steps) return math.min(c.per_execution, steps) end
 
 -- All that was to be: {calls, logs, rates, files, csv, weights}. Decisions are taken by the logs
--- that
--- were seen, which are compared with the plain ones.
+-- that were seen, which are compared with the plain ones.
 local function expected(c, seen)
   local p, o, e = new_plain(c), c.callbacks, {calls = {"on_train_begin"}, logs = {}, files = {}}
   local rate, stopping, plateau, saving = c.rate, {}, {}, {since = 0}
@@ -601,8 +600,7 @@ local function fault_of(at)
 end
 
 -- Weights, history and CSV file of a run that begins anew with a backup when a callback fails,
--- which
--- it does after each of these numbers of calls.
+-- which it does after each of these numbers of calls.
 local function run_resumed(c, folder, freq, faults)
   core.make_folder(folder)
   local history, weights

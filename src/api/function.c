@@ -83,11 +83,11 @@ static void give_out(ipu_context *c, const char *what, Tensor **list, int total,
 static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs, int input_count,
                      const char *attributes, ipu_tensor **outputs, int capacity,
                      int *output_count) {
+  if (output_count) *output_count = 0;
   if (!context_given(c, "ipu_apply",
                      (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
-  if (output_count) *output_count = 0;
   if (context_check_list(e, name ? name : "ipu_apply", inputs, input_count) != OK)
     return context_end(c);
   const OpDef *op = attributes_op(e, name, input_count);
@@ -119,11 +119,11 @@ int ipu_apply(ipu_context *c, const char *name, ipu_tensor *const *inputs, int i
 
 int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial,
                      ipu_variable **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_variable_new", (Given[]){{"initial", initial}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   const Tensor *t = tensor_of(initial);
-  *out = NULL;
   Variable *v = variable_new(e, name ? name : "variable", &t->type, true);
   if (!v) return context_end(c);
   if (variable_assign(e, v, t) == OK) *out = (ipu_variable *)v;
@@ -134,6 +134,7 @@ int ipu_variable_new(ipu_context *c, const char *name, const ipu_tensor *initial
 void ipu_variable_free(ipu_variable *v) { variable_release(variable_of(v)); }
 
 int ipu_variable_read(ipu_context *c, const ipu_variable *v, ipu_tensor **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_variable_read", (Given[]){{"v", v}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
@@ -151,10 +152,10 @@ int ipu_variable_assign(ipu_context *c, ipu_variable *v, const ipu_tensor *t) {
 /* ---- building ---- */
 
 int ipu_builder_new(ipu_context *c, ipu_builder **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_builder_new", (Given[]){{"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
-  *out = NULL;
   ipu_builder *b = calloc(1, sizeof *b);
   if (b) b->trace = trace_new(NULL);
   if (!b || !b->trace) {
@@ -201,9 +202,9 @@ static Status check_values(ipu_builder *b, const char *what, ipu_value *const *v
 
 int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int64_t *shape,
                          ipu_value **out) {
+  if (out) *out = NULL;
   if (!context_given(b ? b->context : NULL, "ipu_builder_argument", (Given[]){{"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
-  *out = NULL;
   Graph *g = begin(b);
   Type type;
   if (!g || context_read_type(&b->context->error, "ipu_builder_argument", dtype, rank, shape,
@@ -217,10 +218,10 @@ int ipu_builder_argument(ipu_builder *b, const char *dtype, int rank, const int6
 }
 
 int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
+  if (out) *out = NULL;
   if (!context_given(b ? b->context : NULL, "ipu_builder_constant",
                      (Given[]){{"t", t}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
-  *out = NULL;
   Graph *g = begin(b);
   if (!g) return end(b);
   b->has_begun = true;
@@ -232,10 +233,10 @@ int ipu_builder_constant(ipu_builder *b, ipu_tensor *t, ipu_value **out) {
 }
 
 int ipu_builder_read(ipu_builder *b, ipu_variable *v, ipu_value **out) {
+  if (out) *out = NULL;
   if (!context_given(b ? b->context : NULL, "ipu_builder_read",
                      (Given[]){{"v", v}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
-  *out = NULL;
   if (!begin(b)) return end(b);
   b->has_begun = true;
   *out = (ipu_value *)trace_read(b->trace, variable_of(v));
@@ -295,10 +296,10 @@ static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int
 static int builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs, int count,
                          const char *attributes, ipu_value **outputs, int capacity,
                          int *output_count) {
+  if (output_count) *output_count = 0;
   if (!context_given(b ? b->context : NULL, "ipu_builder_apply",
                      (Given[]){{"outputs", capacity > 0 ? (const void *)outputs : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
-  if (output_count) *output_count = 0;
   Error *e = &b->context->error;
   if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK)
     return end(b);
@@ -377,9 +378,9 @@ static Program *compile(ipu_builder *b, ipu_value *const *results, int count) {
 }
 
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out) {
+  if (out) *out = NULL;
   if (!context_given(b ? b->context : NULL, "ipu_builder_finish", (Given[]){{"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
-  *out = NULL;
   if (!begin(b)) return end(b);
   ipu_function *f = NULL;
   if (check_values(b, "ipu_builder_finish", results, count) == OK && !(f = calloc(1, sizeof *f)))
@@ -418,13 +419,13 @@ static Status check_arguments(Error *e, const Program *p, ipu_tensor *const *arg
 
 static int function_call(ipu_function *f, ipu_tensor *const *arguments, int argument_count,
                          ipu_tensor **results, int capacity, int *result_count) {
+  if (result_count) *result_count = 0;
   if (!context_given(f ? f->context : NULL, "ipu_function_call",
                      (Given[]){{"results", capacity > 0 ? (const void *)results : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = f->context;
   Error *e = context_begin(c);
   Program *p = f->program;
-  if (result_count) *result_count = 0;
   if (check_arguments(e, p, arguments, argument_count) != OK) return context_end(c);
   if (check_capacity(e, "ipu_function_call", p->result_count, capacity) != OK)
     return context_end(c);

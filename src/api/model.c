@@ -86,10 +86,10 @@ static int new_model(ipu_context *c, const char *function, const char *what, con
                      ipu_model **out) {
   char name[NAME_BYTES];
   snprintf(name, sizeof name, "ipu_%s", function);
+  if (out) *out = NULL;
   if (!context_given(c, name, (Given[]){{what, text}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   context_begin(c);
-  *out = NULL;
   ipu_model *m = calloc(1, sizeof *m);
   if (!m) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   BridgeCall call = {.function = function, .text = text};
@@ -134,6 +134,7 @@ static bool model_given(ipu_model *m, const char *method, const Given *given) {
 }
 
 static int simple(ipu_model *m, const char *function, const char *text, const char **out) {
+  if (out) *out = "";
   if (!model_given(m, function, (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   return call_text(m->context,
                    (BridgeCall){.function = function, .object = m->object, .text = text}, out);
@@ -161,6 +162,7 @@ int ipu_model_estimate(ipu_model *m, const char *options, const char **json) {
 }
 
 int ipu_run_lua(ipu_context *c, const char *code, const char **result) {
+  if (result) *result = "";
   if (!context_given(c, "ipu_run_lua", (Given[]){{"code", code}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   return call_text(c, (BridgeCall){.function = "run", .text = code}, result);
@@ -189,10 +191,10 @@ int ipu_model_build(ipu_model *m, int rank, const int64_t *shape) {
 /* Keeps the numbers in the text, and hands out the text itself: the logs, or a fit's history. */
 static int call_logs(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count,
                      ipu_tensor *const *y, int y_count, const char *options, const char **text) {
+  if (text) *text = "";
   if (!model_given(m, function, (Given[]){{0}})) return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = m->context;
   Error *e = context_begin(c);
-  if (text) *text = "";
   BridgeTensor *in = lend_all(e, x, x_count, y, y_count);
   if (!in) return context_end(c);
   BridgeCall call = {.function = function, .object = m->object, .text = options, .in = in};
@@ -243,17 +245,17 @@ int ipu_model_log(ipu_model *m, const char *name, double *out) {
 static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count,
                         const char *options, const char *out_name, ipu_tensor **outputs,
                         int capacity, int *count) {
+  if (count) *count = 0;
   if (!model_given(m, function,
                    (Given[]){{out_name, capacity > 0 ? (const void *)outputs : ""}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   ipu_context *c = m->context;
   Error *e = context_begin(c);
-  if (count) *count = 0;
   BridgeTensor *in = lend_all(e, x, x_count, NULL, 0);
   if (!in) return context_end(c);
   BridgeCall call = {.function = function, .object = m->object, .text = options, .in = in};
   call.in_count = call.x_count = x_count;
-  if (interpreter_call(c, &call) == OK && outputs) receive_all(e, &call, outputs, capacity, count);
+  if (interpreter_call(c, &call) == OK) receive_all(e, &call, outputs, capacity, count);
   free(in);
   drop_results(&call);
   return context_end(c);

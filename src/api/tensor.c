@@ -8,11 +8,11 @@
 
 int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape,
                    const void *data, ipu_tensor **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_tensor_new", (Given[]){{"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Type type;
-  *out = NULL;
   if (context_read_type(e, "ipu_tensor_new", dtype, rank, shape, &type) != OK)
     return context_end(c);
   *out = handle_of(data ? tensor_from(e, &type, data) : tensor_new(e, &type));
@@ -49,6 +49,7 @@ int ipu_tensor_write(ipu_context *c, ipu_tensor *t, const void *data, size_t byt
 }
 
 int ipu_tensor_text(ipu_context *c, const ipu_tensor *t, const char **text) {
+  if (text) *text = "";
   if (!context_given(c, "ipu_tensor_text", (Given[]){{"t", t}, {0}})) return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   return context_text(c, tensor_text(e, tensor_of(t), &print_defaults), text);
@@ -88,10 +89,10 @@ int ipu_save(ipu_context *c, const char *path, const char *const *names, ipu_ten
 }
 
 int ipu_archive_open(ipu_context *c, const char *path, ipu_archive **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_archive_open", (Given[]){{"path", path}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
-  *out = NULL;
   ipu_archive *a = calloc(1, sizeof *a);
   if (!a) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   const TensorFormat *format = format_of(e, path);
@@ -113,12 +114,12 @@ const char *ipu_archive_name(const ipu_archive *a, int index) {
 }
 
 int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, ipu_tensor **out) {
+  if (out) *out = NULL;
   if (!context_given(c, "ipu_archive_tensor",
                      (Given[]){{"a", a}, {"name", name}, {"out", out}, {0}}))
     return IPU_E_INVALID_ARGUMENT;
   Error *e = context_begin(c);
   Tensor *t = named_find(&a->tensors, name);
-  *out = NULL;
   if (!t) return context_fail(c, ERR_NOT_FOUND, "the file has no tensor '%.100s'", name);
   *out = handle_of(tensor_own(e, tensor_retain(t)));
   return context_end(c);

@@ -1,4 +1,4 @@
-/* Memory that is freed together: what is built together dies together (graphs, programs, plans). */
+/* Memory that is freed together, for objects that live equally long: graphs, programs, plans. */
 #ifndef IPULUA_BASE_ARENA_H
 #define IPULUA_BASE_ARENA_H
 #include <stddef.h>
@@ -12,8 +12,8 @@ void arena_free(Arena *a); /* NULL is fine */
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *data, size_t bytes);
 char *arena_string(Arena *a, const char *s); /* NULL gives NULL */
-/* What was handed out since a mark is taken back; marks end in the opposite order of their
- * making. */
+/* Rewinding to a mark frees the memory handed out since. Marks are rewound in the opposite order of
+ * their making. */
 typedef struct ArenaMark {
   void *block;
   size_t used, bytes;

@@ -1,5 +1,5 @@
-/* One line per event, for people. What is worth a line is decided by the level of the Log that a
- * context holds; where it goes by its sink. */
+/* A log with one line for each event. Each context has a Log, whose level selects the events and
+ * whose sink receives the lines. */
 #ifndef IPULUA_BASE_LOG_H
 #define IPULUA_BASE_LOG_H
 #include <stdbool.h>
@@ -16,8 +16,7 @@
 typedef enum LogLevel { LOG_LEVELS(X) LOG_LEVEL_COUNT } LogLevel;
 #undef X
 
-/* line has no newline and no level in it; it is the sink's only during the call. Threads may
- * call at once. */
+/* line has no newline and no level, and is valid during the call only. Threads may call at once. */
 typedef void (*LogSink)(void *context, LogLevel level, const char *line);
 
 typedef struct Log {
@@ -29,9 +28,9 @@ typedef struct Log {
 /* Warnings and errors to stderr, unless level_name (what IPULUA_LOG says; NULL and "" are fine)
  * names another level. False when it names none: the log is usable all the same. */
 bool log_init(Log *log, const char *level_name);
-/* Is it worth building the line? */
+/* Whether the level is shown, to be asked before a line is built. */
 static inline bool log_shows(const Log *log, LogLevel level) { return log && level <= log->level; }
-/* Lines beyond 2000 bytes are cut. A NULL log says nothing. */
+/* Lines are cut at 2000 bytes. A NULL log ignores them. */
 void log_line(const Log *log, LogLevel level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 #endif

@@ -1,5 +1,5 @@
-/* A hash map from strings to pointers. It walks in the order of insertion, so nothing that is
- * made from a map depends on hashes; these are seeded, so no file can choose keys that collide. */
+/* A hash map from strings to pointers. It is traversed in the order of insertion, so results don't
+ * depend on hashes. Hashes are seeded, so that files can't choose colliding keys. */
 #ifndef IPULUA_BASE_MAP_H
 #define IPULUA_BASE_MAP_H
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 typedef struct Map Map;
 
 Map *map_new(void);    /* NULL when memory is out */
-void map_free(Map *m); /* the keys, not what the values point to; NULL is fine */
+void map_free(Map *m); /* frees the keys, not the values; NULL is fine */
 /* Copies key. A key that is there keeps its position and gets the new value. False when memory is
  * out. */
 bool map_set(Map *m, const char *key, void *value);

@@ -1,11 +1,11 @@
-/* What the machine has left, so that a block that can't be is refused before the system ends the
- * process. */
+/* The memory that the machine has left. A block that is too large is refused before the system
+ * kills the process. */
 #ifndef IPULUA_BASE_MEMORY_H
 #define IPULUA_BASE_MEMORY_H
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a block of so many bytes can be filled. Small ones always; true where the system does
- * not say. */
+/* Whether a block of this size can be used. True for small ones, and where the system doesn't
+ * tell. */
 bool memory_has_room(size_t bytes);
 #endif

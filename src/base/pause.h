@@ -1,4 +1,4 @@
-/* A moment's rest for a thread that waits by looking again and again. */
+/* The processor's pause instruction, for threads that spin. */
 #ifndef IPULUA_BASE_PAUSE_H
 #define IPULUA_BASE_PAUSE_H
 static inline void pause_briefly(void) {

@@ -1,9 +1,13 @@
-/* A fixed team of threads for parallel loops with fixed chunks. The caller is one of the team.
- * Which thread runs a chunk is free, what a chunk is depends on shapes alone: results never
- * depend on the team's size. Each member begins with its own part of a row of chunks, then helps
- * the others: chunks that lie near each other in memory should have numbers near each other,
- * alike in the loops of a program, so that a processor's cache keeps its part. Between loops the
- * threads spin for a short while (a hand-off costs well under a microsecond), then sleep. */
+/* A fixed team of threads for parallel loops over chunks. The caller is a member of the team. Any
+ * thread may run a chunk, but the chunks depend on shapes alone, so results don't depend on the
+ * team's size.
+ *
+ * Each member begins with its own range of chunks, then helps the others. Chunks that are
+ * neighbours in memory should have neighbouring numbers, in all loops of a program. Then each
+ * core's cache keeps its part.
+ *
+ * Between loops the threads spin for a short while, in which a hand-off costs well under a
+ * microsecond. Then they sleep. */
 #ifndef IPULUA_BASE_POOL_H
 #define IPULUA_BASE_POOL_H
 #include <stdbool.h>
@@ -21,23 +25,24 @@ int pool_size(const Pool *p); /* NULL: 1 */
  * another thread uses the pool, count 1 or a NULL pool run inline. */
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context);
 
-/* What can be done any time before it is needed. A member that has nothing else to do does it:
- * some loop's chunks may then have to wait for it, or be done by the others. Loops that an
- * errand runs are run inline. */
+/* Background work, to be done at any time before its result is needed. A member without other work
+ * does it. Chunks of a later loop may have to wait for that member, or are taken by the others.
+ * Loops inside an errand run inline. */
 typedef struct PoolErrand {
   void (*run)(void *context);
   void *context;
   _Atomic int state; /* the pool's */
 } PoolErrand;
-/* e stays the pool's until pool_finish or pool_withdraw. A pool has one errand at a time:
- * another one waits for its pool_finish. */
+/* The pool uses e until pool_finish or pool_withdraw. A pool does one errand at a time; another one
+ * is done at its pool_finish. */
 void pool_offer(Pool *p, PoolErrand *e);
-void pool_finish(Pool *p, PoolErrand *e); /* it is done now, if need be by the caller */
-/* true: nobody had begun it. Else it is done; a member that has begun is waited for */
+/* waits until e is done; the caller does it if no member has begun */
+void pool_finish(Pool *p, PoolErrand *e);
+/* True: no member had begun it. Otherwise it waits until e is done. */
 bool pool_withdraw(Pool *p, PoolErrand *e);
 
-/* A thread of somebody else's is going to compute: until pool_reclaim loops use one member
- * fewer, so that together they are no more than the team. False when only the caller is left. */
+/* Makes room for a thread outside of the pool. Until pool_reclaim, loops use one member fewer, so
+ * that no more threads compute than the team has. False if only the caller is left. */
 bool pool_lend(Pool *p);
 void pool_reclaim(Pool *p);
 #endif

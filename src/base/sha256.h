@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4): whether a file is the one that was written. */
+/* SHA-256 (FIPS 180-4), for checksums of files. */
 #ifndef IPULUA_BASE_SHA256_H
 #define IPULUA_BASE_SHA256_H
 #include <stddef.h>

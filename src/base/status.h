@@ -1,5 +1,5 @@
-/* The one way to report a failure: a Status is returned, the message, in the user's words, is
- * left in the Error of its context. The first failure is kept: it is the cause. */
+/* Reporting of failures: a Status is returned, and a message for users is put into the context's
+ * Error. The first failure is kept, as it is the cause. */
 #ifndef IPULUA_BASE_STATUS_H
 #define IPULUA_BASE_STATUS_H
 #include <stdarg.h>
@@ -30,14 +30,14 @@ typedef enum Status { STATUSES(X) STATUS_COUNT } Status;
 typedef struct Error {
   Status status;
   char message[2000]; /* cut, never overrun */
-  char source
-      [200]; /* script.lua:12 of the node that failed, "" when the caller's own line is meant */
+  /* "script.lua:12" of the node that failed; "": the line of the caller */
+  char source[200];
 } Error;
 
-/* Fill e (when it is empty and not NULL) and return s. */
-/* The end of a noun behind a number: "" for one, "s" else. */
+/* The plural ending of a noun after its number: "" for 1, otherwise "s". */
 static inline const char *plural(long long n) { return n == 1 ? "" : "s"; }
 
+/* Fills e, unless it is NULL or holds an earlier failure, and returns s. */
 Status fail(Error *e, Status s, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Status failv(Error *e, Status s, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));

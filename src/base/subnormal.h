@@ -1,8 +1,10 @@
-/* While tensors are computed, numbers below the normal range (1.2e-38 in float32, 2.2e-308 in
- * float64) count as zero, read and written, on every thread that takes part: as TensorFlow has
- * it in its threads. Intel's processors take over a hundred cycles for each of them, and
- * averages that decay (momentum where no gradient comes any more) would soon be full of them.
- * float16's own small numbers are normal ones of float32, and stay. */
+/* Flushing of subnormal numbers: below 1.2e-38 in float32 and 2.2e-308 in float64. While tensors
+ * are computed, they count as zero as operands and as results, on every thread involved.
+ * TensorFlow's threads do the same.
+ *
+ * Intel's processors take over a hundred cycles for each of them. Decaying averages, such as
+ * momentum without further gradients, would soon consist of them. Subnormal numbers of float16 are
+ * normal in float32, and stay. */
 #ifndef IPULUA_BASE_SUBNORMAL_H
 #define IPULUA_BASE_SUBNORMAL_H
 
@@ -39,7 +41,8 @@ static inline void subnormal_set(uint64_t mode) { (void)mode; }
 
 #endif
 
-/* On the calling thread; what it was before, for subnormal_restore when the computation is over. */
+/* Sets the mode of the calling thread. Returns the former one, for subnormal_restore after the
+ * computation. */
 static inline uint64_t subnormal_flush(void) {
   uint64_t before = subnormal_mode();
   if (before != SUBNORMAL_FLUSH) subnormal_set(SUBNORMAL_FLUSH);

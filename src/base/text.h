@@ -1,4 +1,4 @@
-/* Text that grows. Failure (memory out) is sticky: build first, ask once at the end. */
+/* A growing text. If memory runs out, the text stays failed, so one check at the end is enough. */
 #ifndef IPULUA_BASE_TEXT_H
 #define IPULUA_BASE_TEXT_H
 #include <stdarg.h>
@@ -18,7 +18,7 @@ void text_print(Text *t, const char *format, ...) __attribute__((format(printf, 
 /* The bytes of the UTF-8 character that text begins with, 0 when it is none (RFC 3629: no
  * surrogates, no overlong forms). */
 int text_utf8_length(const char *text);
-/* Of two strings by their bytes, for qsort over a list of them. */
+/* Compares strings by their bytes, for qsort of a list of strings. */
 int text_order(const void *a, const void *b);
 /* A JSON string with its quotes; bytes that are no UTF-8 become U+FFFD, as JSON has no other
  * text. */
@@ -30,6 +30,6 @@ void text_trim_end(Text *t, size_t from);
 double text_number(const char *s, char **end);
 /* A number that printf wrote, with a point where the locale has another sign. */
 void text_use_point(char *number);
-char *text_take(Text *t); /* yours, t is empty again; NULL when something failed */
+char *text_take(Text *t); /* the caller frees it, and t is empty again; NULL after a failure */
 void text_free(Text *t);
 #endif

@@ -1,5 +1,5 @@
-/* Threads of the library. What the keyboard and the window send belongs to the thread that reads
- * them: a signal that a worker took would not end the other's wait. */
+/* Threads of the library. Signals of the terminal must reach the thread that reads from it. If a
+ * worker received them, that thread would go on waiting. */
 #ifndef IPULUA_BASE_THREAD_H
 #define IPULUA_BASE_THREAD_H
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The build writes two files: all texts one behind the other, and where each begins; in the
+/* The build writes two files: the concatenated texts, and the offset of each. Texts are in the
  * order of their names. */
 __asm__(
     ".pushsection .rodata\n"
@@ -45,8 +45,8 @@ static const Bundled *find_module(lua_State *L, const char *module) {
   return found;
 }
 
-/* Whether the module is a file of what package.path has in front of Lua's default, or anywhere
- * when that is not in it. */
+/* Whether the module is a file of the part of package.path before Lua's default, or of all of it
+ * without the default. */
 static bool is_in_front(lua_State *L, const char *module) {
   lua_getglobal(L, "package");
   if (!lua_istable(L, -1) || lua_getfield(L, -1, "path") != LUA_TSTRING) return false;
@@ -97,6 +97,6 @@ void bundle_add(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_pushcfunction(L, search);
-  lua_rawseti(L, -2, 2); /* behind what is preloaded, in front of files */
+  lua_rawseti(L, -2, 2); /* after package.preload, before files */
   lua_pop(L, 3);
 }

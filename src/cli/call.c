@@ -30,8 +30,8 @@ static void push_line(lua_State *L) {
   lua_pushliteral(L, "?");
 }
 
-/* Runs soon after a Ctrl-C. While a library call holds the interruption (it will stop in good
- * order by itself) the hook waits; when the library took it, the hook has nothing left to do. */
+/* Runs soon after a Ctrl-C. While a library call holds the interruption, to stop in good order, the
+ * hook waits. If the library has taken it, the hook does nothing. */
 static void stop(lua_State *L, lua_Debug *event) {
   (void)event;
   Interrupt pending = interrupt_pending();
@@ -74,8 +74,8 @@ static const char *describe(lua_State *L) {
   return lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
 }
 
-/* Lua's own message with the name that was meant behind it, where one is known: pushed;
- * otherwise the message as it was. */
+/* Pushes Lua's message, followed by the name that was probably meant, if one is known. Otherwise
+ * the message is returned unchanged. */
 static const char *with_hint(lua_State *L, const char *message) {
   if (lua_type(L, 1) != LUA_TSTRING ||
       (!strstr(message, ": attempt to ") && !strstr(message, ": bad argument #1 to 'for ")))

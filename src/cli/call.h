@@ -1,4 +1,4 @@
-/* Running Lua code from the command: protected, with a traceback, and stopped by Ctrl-C. */
+/* Protected calls of Lua code from the command, with a traceback and interruption by Ctrl-C. */
 #ifndef IPULUA_CLI_CALL_H
 #define IPULUA_CLI_CALL_H
 #include <lua.h>
@@ -12,9 +12,10 @@ int message_alone(lua_State *L);
 /* lua_pcall with handler; meanwhile Ctrl-C raises "interrupted!" as base/interrupt.h says. */
 int call_with(lua_State *L, lua_CFunction handler, int arguments, int results);
 
-/* Ctrl-C reaches co from now on, until its caller L goes on: leave takes what enter gave. */
+/* From now on Ctrl-C interrupts co, until its caller resumes. call_leave_thread takes the result of
+ * call_enter_thread. */
 lua_State *call_enter_thread(lua_State *co);
 void call_leave_thread(lua_State *L, lua_State *outer);
-/* coroutine.resume and .wrap that call them. */
+/* Installs versions of coroutine.resume and coroutine.wrap that call them. */
 void call_open_coroutines(lua_State *L);
 #endif

@@ -125,7 +125,7 @@ static bool push_help(lua_State *L, const char *function, int index, bool method
   return false;
 }
 
-/* What a module of the library says itself: the names that it loads on demand, __names(). */
+/* Pushes the names that a module of the library loads on demand, its __names(). */
 static bool push_listed(lua_State *L, int index) {
   if (!lua_istable(L, index) || !is_library(L, index)) return false;
   lua_pushvalue(L, index);
@@ -157,8 +157,8 @@ static bool push_names(lua_State *L, int index, bool methods) {
          push_members(L, index, methods);
 }
 
-/* Whether an object's fields and methods are all that push_names gives: tables do, tensors and
- * variables have theirs elsewhere. */
+/* Whether push_names has found all fields and methods of an object. That holds for tables, but not
+ * for tensors and variables. */
 static bool is_described(lua_State *L, int index, bool methods) {
   bool described = lua_istable(L, index) && push_members(L, index, methods);
   if (described) lua_pop(L, 1);
@@ -230,7 +230,7 @@ static void push_listed_field(lua_State *L, int index, int key) {
   lua_pushnil(L);
 }
 
-/* Pushes what the table at index holds itself under the key, or nil. */
+/* Pushes the raw field of the table at index, or nil. */
 static void push_own_field(lua_State *L, int index, int key) {
   lua_pushvalue(L, key);
   lua_rawget(L, index);
@@ -289,7 +289,7 @@ static void push_global(lua_State *L, const char *name, size_t length) {
   }
 }
 
-/* Pushes the value of the expression s[begin, end), nil when it can't be had. */
+/* Pushes the value of the expression s[begin, end); nil if it is unknown. */
 static void push_path(lua_State *L, const char *s, size_t begin, size_t end) {
   size_t i = begin;
   while (i < end && cursor_is_name(s[i])) i++;
@@ -394,13 +394,14 @@ static void add_names(lua_State *L, const Cursor *p, const char *s, size_t n, si
   }
 }
 
-/* A line can't hold a newline, and the terminal would take an escape for an order. */
+/* Names with control characters: a line can't hold a newline, and the terminal interprets
+ * escapes. */
 static bool has_control(const char *name) {
   while (*name && !iscntrl((unsigned char)*name)) name++;
   return *name != '\0';
 }
 
-/* Adds the files whose path begins with text, folders with a slash behind. */
+/* Adds the files whose path begins with text; a folder's name ends with a slash. */
 static void add_files(lua_State *L, const char *text, size_t length) {
   const char *slash = length ? memrchr(text, '/', length) : NULL;
   size_t folder_length = slash ? (size_t)(slash - text) + 1 : 0;

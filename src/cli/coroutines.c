@@ -1,6 +1,6 @@
-/* Coroutines that Ctrl-C reaches: a hook is a thread's own, so it must be known which one runs.
- * coroutine.resume, coroutine.wrap and coroutine.close, whose __close runs in the thread, say so;
- * otherwise they are as Lua's own. */
+/* Coroutines that Ctrl-C interrupts. Hooks belong to a Lua thread, so the running one must be
+ * known. These versions of coroutine.resume, wrap and close note it, and otherwise act as Lua's
+ * own. close is among them because __close runs in the thread. */
 #include <lauxlib.h>
 #include <lualib.h>
 
@@ -45,13 +45,13 @@ static int resume(lua_State *L) {
   return count + 1;
 }
 
-/* What wrap gave is called: an error of the coroutine becomes the caller's. */
+/* Calls the function that wrap returned. An error of the coroutine becomes the caller's. */
 static int call_wrapped(lua_State *L) {
   lua_State *co = lua_tothread(L, lua_upvalueindex(1));
   int values = run(L, co, lua_gettop(L));
   if (values >= 0) return values;
   int status = lua_status(co);
-  /* an error inside, not one of resuming: what is to be closed there is closed */
+  /* an error inside, not one of resuming: closes the coroutine's variables */
   if (status != LUA_OK && status != LUA_YIELD) {
     lua_pop(L, 1);
     lua_State *outer = call_enter_thread(co);

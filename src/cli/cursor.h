@@ -1,5 +1,4 @@
-/* Where the cursor stands in a chunk of Lua that ends at it, and what is written before it.
- * Looks at the text alone. */
+/* The context of the cursor in a chunk of Lua that ends at it, found from the text alone. */
 #ifndef IPULUA_CLI_CURSOR_H
 #define IPULUA_CLI_CURSOR_H
 #include <stdbool.h>
@@ -11,7 +10,7 @@ typedef struct Cursor {
   bool comment; /* in a comment or a long string */
   bool string;  /* in a quoted string, which begins at start */
   size_t start;
-  size_t open[BRACKETS]; /* positions of the brackets that are open, as far as there is room */
+  size_t open[BRACKETS]; /* positions of the first BRACKETS open brackets */
   int depth;             /* how many are open */
 } Cursor;
 
@@ -19,7 +18,7 @@ Cursor cursor_find(const char *s, size_t n);
 bool cursor_is_name(char c); /* may it stand in a name? */
 /* The begin of the expression like a.b[1]:c that ends at s[end). */
 size_t cursor_path_begin(const char *s, size_t end);
-/* The end of the name of the function whose options a table constructor at brace holds; 0 when
- * it is none. */
+/* The end of the function's name, if the table constructor at brace holds a function's options;
+ * else 0. */
 size_t cursor_callee_end(const Cursor *p, const char *s, size_t brace);
 #endif

@@ -21,6 +21,28 @@
 #include <locale.h>
 #include <poll.h>
 #include <wchar.h>
+
+#include "base/library.h"
+
+/* Opened when the first line is read from a terminal, unless it was linked. */
+/* clang-format off */
+#define LIBEDIT(X) \
+  X(el_end) X(el_get) X(el_gets) X(el_init) X(el_insertstr) X(el_line) X(el_resize) X(el_set) \
+  X(el_source) X(el_wset) X(history) X(history_end) X(history_init)
+/* clang-format on */
+#ifdef LINKED_LIBEDIT
+static struct {
+  LIBEDIT(LIBRARY_MEMBER)
+} libedit = {LIBEDIT(LIBRARY_ADDRESS)};
+static Library library = {.open = true};
+#else
+static struct {
+  LIBEDIT(LIBRARY_MEMBER)
+} libedit;
+#define SYMBOL(function) LIBRARY_SYMBOL(libedit, function)
+static const LibrarySymbol symbols[] = {LIBEDIT(SYMBOL){NULL, NULL}};
+static Library library = {.file = LIBEDIT_FILE, .package = LIBEDIT_PACKAGE, .symbols = symbols};
+#endif
 #endif
 
 struct Editor {
@@ -44,7 +66,7 @@ static void on_signal(int number) {
   if (number == SIGINT) interrupt_raise();
 }
 
-/* What an editor changes about signals while it reads, and puts back. */
+/* The handling of signals before the editor began to read, to be restored afterwards. */
 typedef struct Signals {
   struct sigaction interrupt, resize, resume;
   sigset_t mask;
@@ -68,7 +90,7 @@ static void signals_enter(Signals *before, bool block) {
 
 /* Whether Ctrl-C came. */
 static bool signals_leave(const Signals *before) {
-  /* what is pending still comes to our handlers */
+  /* pending signals are still delivered to our handlers */
   pthread_sigmask(SIG_SETMASK, &before->mask, NULL);
   bool interrupted = interrupt_take() != INTERRUPT_NONE;
   sigaction(SIGINT, &before->interrupt, NULL);
@@ -109,7 +131,7 @@ enum { LISTED = 200, PROMPT_MARK = 1 };
 
 static Editor *editor_of(EditLine *el) {
   void *e = NULL;
-  el_get(el, EL_CLIENTDATA, &e);
+  libedit.el_get(el, EL_CLIENTDATA, &e);
   return e;
 }
 
@@ -133,10 +155,10 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (interrupt_pending() != INTERRUPT_NONE) return -1;
     if (ready < 0) {
       if (reason != EINTR) return -1;
-      el_set(el, EL_PREP_TERM, 0);
-      el_set(el, EL_PREP_TERM, 1);
-      el_resize(el);
-      el_set(el, EL_REFRESH);
+      libedit.el_set(el, EL_PREP_TERM, 0);
+      libedit.el_set(el, EL_PREP_TERM, 1);
+      libedit.el_resize(el);
+      libedit.el_set(el, EL_REFRESH);
       continue;
     }
     char byte;
@@ -145,7 +167,7 @@ static int read_character(EditLine *el, wchar_t *character) {
     if (n <= 0) return (int)n;
     bool begun = !mbsinit(&state);
     size_t used = mbrtowc(character, &byte, 1, &state);
-    /* what came before is no character: drop that, this may begin one */
+    /* the bytes before are no character: they are dropped, and this one may begin one */
     if (used == (size_t)-1 && begun) {
       state = (mbstate_t){0};
       used = mbrtowc(character, &byte, 1, &state);
@@ -170,9 +192,8 @@ static int text_protected(lua_State *L) {
   return 1;
 }
 
-/* Pushes the list of candidates for what stands before the cursor; nothing is pushed on failure.
- * The collector rests meanwhile: a finalizer must not run, and maybe leave the program, with the
- * terminal in this mode. */
+/* Pushes the list of candidates for the text before the cursor; nothing on failure. The collector
+ * is stopped meanwhile: a finalizer might end the program while the terminal is in this mode. */
 static bool find_candidates(Editor *e, const LineInfo *line, size_t *stem) {
   lua_State *L = e->L;
   const char *parts[] = {e->pending, line->buffer, line->cursor};
@@ -242,8 +263,8 @@ static bool only_blanks(const LineInfo *line) {
 static unsigned char complete_word(EditLine *el, int key) {
   (void)key;
   Editor *e = editor_of(el);
-  const LineInfo *line = el_line(el);
-  if (only_blanks(line)) return el_insertstr(el, "  ") ? CC_ERROR : CC_REFRESH;
+  const LineInfo *line = libedit.el_line(el);
+  if (only_blanks(line)) return libedit.el_insertstr(el, "  ") ? CC_ERROR : CC_REFRESH;
   size_t stem = 0;
   if (!find_candidates(e, line, &stem)) return CC_ERROR;
   int count = (int)lua_rawlen(e->L, -1);
@@ -251,7 +272,7 @@ static unsigned char complete_word(EditLine *el, int key) {
   size_t common = count ? common_length(e->L, count) : 0;
   if (common > stem) {
     lua_pushlstring(e->L, candidate(e->L, 1) + stem, common - stem);
-    result = el_insertstr(el, lua_tostring(e->L, -1)) ? CC_ERROR : CC_REFRESH;
+    result = libedit.el_insertstr(el, lua_tostring(e->L, -1)) ? CC_ERROR : CC_REFRESH;
     lua_pop(e->L, 1);
   } else if (count > 1) {
     list_candidates(e->L, count);
@@ -264,11 +285,11 @@ static unsigned char complete_word(EditLine *el, int key) {
 /* Ctrl-Z: the terminal as it was, while we are stopped. */
 static unsigned char suspend(EditLine *el, int key) {
   (void)key;
-  el_set(el, EL_PREP_TERM, 0);
+  libedit.el_set(el, EL_PREP_TERM, 0);
   putchar('\n');
   fflush(stdout);
   raise(SIGTSTP);
-  el_set(el, EL_PREP_TERM, 1);
+  libedit.el_set(el, EL_PREP_TERM, 1);
   return CC_REDISPLAY;
 }
 
@@ -279,16 +300,16 @@ static void bind_keys(EditLine *el) {
       {"\\e[F", "ed-move-to-end"},  {"\\e[4~", "ed-move-to-end"}, {"\\eOF", "ed-move-to-end"},
       {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"},
   };
-  el_set(el, EL_EDITOR, "emacs");
+  libedit.el_set(el, EL_EDITOR, "emacs");
   for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
-    el_set(el, EL_BIND, bindings[i][0], bindings[i][1], NULL);
-  el_source(el, NULL); /* the user's ~/.editrc */
-  el_set(el, EL_BIND, "^I", "ipulua-complete", NULL);
+    libedit.el_set(el, EL_BIND, bindings[i][0], bindings[i][1], NULL);
+  libedit.el_source(el, NULL); /* the user's ~/.editrc */
+  libedit.el_set(el, EL_BIND, "^I", "ipulua-complete", NULL);
 }
 
 static void enter_history(void *context, const char *entry) {
   HistEvent event;
-  history(context, &event, H_ENTER, entry);
+  libedit.history(context, &event, H_ENTER, entry);
 }
 
 /* The characters of this terminal: the user's locale, or UTF-8 where none is set. */
@@ -305,22 +326,27 @@ static void open_libedit(Editor *e) {
   const char *terminal = getenv("TERM");
   if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !terminal || !strcmp(terminal, "dumb"))
     return;
+  Error error = {.status = OK};
+  if (library_open(&error, &library, "line editing and completion") != OK) {
+    fprintf(stderr, "%s\n", error.message);
+    return;
+  }
   e->locale = terminal_locale();
   locale_t before = e->locale ? uselocale(e->locale) : (locale_t)0;
   HistEvent event;
-  e->entries = history_init();
-  e->el = e->entries ? el_init("ipulua", stdin, stdout, stderr) : NULL;
+  e->entries = libedit.history_init();
+  e->el = e->entries ? libedit.el_init("ipulua", stdin, stdout, stderr) : NULL;
   if (e->el) {
-    el_set(e->el, EL_CLIENTDATA, e);
-    el_set(e->el, EL_PROMPT_ESC, prompt_of, PROMPT_MARK);
-    el_set(e->el, EL_GETCFN, read_character);
+    libedit.el_set(e->el, EL_CLIENTDATA, e);
+    libedit.el_set(e->el, EL_PROMPT_ESC, prompt_of, PROMPT_MARK);
+    libedit.el_set(e->el, EL_GETCFN, read_character);
     /* The wide form, because the other copies the names and never frees them. */
-    el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor",
-            complete_word);
-    el_wset(e->el, EL_ADDFN, L"ipulua-suspend", L"stop until continued", suspend);
-    history(e->entries, &event, H_SETSIZE, HISTORY_LIMIT);
-    history(e->entries, &event, H_SETUNIQUE, 1);
-    el_set(e->el, EL_HIST, history, e->entries);
+    libedit.el_wset(e->el, EL_ADDFN, L"ipulua-complete", L"complete what stands before the cursor",
+                    complete_word);
+    libedit.el_wset(e->el, EL_ADDFN, L"ipulua-suspend", L"stop until continued", suspend);
+    libedit.history(e->entries, &event, H_SETSIZE, HISTORY_LIMIT);
+    libedit.history(e->entries, &event, H_SETUNIQUE, 1);
+    libedit.el_set(e->el, EL_HIST, libedit.history, e->entries);
     bind_keys(e->el);
     if (e->history[0]) history_load(e->history, enter_history, e->entries);
   }
@@ -328,8 +354,8 @@ static void open_libedit(Editor *e) {
 }
 
 static void close_libedit(Editor *e) {
-  if (e->el) el_end(e->el);
-  if (e->entries) history_end(e->entries);
+  if (e->el) libedit.el_end(e->el);
+  if (e->entries) libedit.history_end(e->entries);
   if (e->locale) freelocale(e->locale);
 }
 
@@ -371,8 +397,8 @@ static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
   set_prompt(e, prompt);
   /* before the prompt shows: what is typed on seeing it is echoed once */
-  el_set(e->el, EL_PREP_TERM, 1);
-  const char *line = el_gets(e->el, &n);
+  libedit.el_set(e->el, EL_PREP_TERM, 1);
+  const char *line = libedit.el_gets(e->el, &n);
   if (e->locale) uselocale(locale);
   bool interrupted = signals_leave(&before);
   if (!line || n <= 0) {
@@ -384,7 +410,9 @@ static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   return READ_LINE;
 }
 
-const char *editor_library(void) { return "libedit"; }
+const char *editor_library(void) {
+  return library_open(NULL, &library, "") == OK ? "libedit" : "none; " LIBEDIT_PACKAGE " brings it";
+}
 
 #else
 

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* entries offered; the file is cut to these when it holds twice as many */
+/* Entries offered. The file is cut to so many when it holds twice as many. */
 enum { HISTORY_LIMIT = 1000 };
 
-/* $XDG_STATE_HOME/ipulua/history, by default below ~/.local/state; makes the folders. false: no
- * such place. */
+/* The path $XDG_STATE_HOME/ipulua/history, by default below ~/.local/state. It makes the folders.
+ * False if that fails. */
 bool history_path(char *path, size_t size);
 /* Calls visit with each of the last HISTORY_LIMIT entries, oldest first. */
 void history_load(const char *path, void (*visit)(void *context, const char *entry), void *context);

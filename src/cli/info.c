@@ -13,6 +13,7 @@
 #include "kernels/products.h"
 #include "lua/module.h"
 #include "tensor/image.h"
+#include "tensor/npy.h"
 
 /* The compiler of this binary; clang calls itself gcc 4.2 too, so it is asked first. */
 #if defined(__clang__)
@@ -35,7 +36,7 @@ static void print_kernels(const Kernels *chosen, const char *at_most) {
   printf("\n");
 }
 
-/* Those that scripts would find, which are files of their own: a copy of the command alone has
+/* The plug-ins that scripts would find. They are separate files, so a copy of the command alone has
  * none. */
 static void print_plugins(lua_State *L) {
   int top = lua_gettop(L);
@@ -58,7 +59,7 @@ static void print_plugins(lua_State *L) {
   lua_settop(L, top);
 }
 
-/* What products are computed with, and what linear algebra asks. */
+/* The libraries of matrix products and of linear algebra. */
 static void print_blas(const Kernels *chosen, const char *products) {
   ProductUse use;
   char text[PRODUCTS_TEXT];
@@ -88,6 +89,7 @@ void info_print(lua_State *L, bool environment) {
   row("images", image_reads_png()    ? image_reads_jpeg() ? "PNG JPEG" : "PNG"
                 : image_reads_jpeg() ? "JPEG"
                                      : "none");
+  row("npz files", npz_library());
   print_plugins(L);
   print_blas(chosen, environment ? getenv(PRODUCTS_VARIABLE) : NULL);
   printf("%-18s%d\n", "C interface", (int)IPU_ABI_VERSION);

@@ -4,6 +4,6 @@
 #include <lua.h>
 #include <stdbool.h>
 
-/* environment: whether it is asked which kernels are wanted. */
+/* environment: whether environment variables choose the kernels. */
 void info_print(lua_State *L, bool environment);
 #endif

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Past "[==[", of which *level are "="; NULL if there is none. */
+/* The text after "[==[", and in *level the number of "="; NULL if s doesn't begin so. */
 static const char *after_bracket(const char *s, size_t *level) {
   if (*s != '[') return NULL;
   *level = strspn(s + 1, "=");
   return s[1 + *level] == '[' ? s + *level + 2 : NULL;
 }
 
-/* Past a comment, which begins at s. */
+/* The text after the comment that begins at s. */
 static const char *skip_comment(const char *s) {
   size_t level;
   const char *at = after_bracket(s + 2, &level);
@@ -64,7 +64,7 @@ Locals locals_push(lua_State *L, int index) {
   Locals found = LOCALS_KEPT;
   for (bool more = true; more;) {
     const char *end = skip_name(s);
-    if (end == s) found = LOCALS_NONE; /* not Lua: its error is told as it is */
+    if (end == s) found = LOCALS_NONE; /* not Lua: its error is reported unchanged */
     luaL_addlstring(&b, s, (size_t)(end - s));
     s = end;
     if (found == LOCALS_KEPT && !skip_attribute(&s)) found = LOCALS_CLOSE;

@@ -1,5 +1,5 @@
-/* Locals at the prompt: a line is a chunk of its own, so that what it declares would be gone
- * with the next one. */
+/* Locals at the prompt. Each line is a chunk of its own, so a local would end with its line. It is
+ * made a global instead. */
 #ifndef IPULUA_CLI_LOCALS_H
 #define IPULUA_CLI_LOCALS_H
 #include <lua.h>
@@ -10,6 +10,6 @@ typedef enum Locals {
   LOCALS_CLOSE /* one is <close>: it ends with the line, as Lua has it */
 } Locals;
 
-/* What becomes of the `local` that the text at index begins with. May raise when out of memory. */
+/* Handles a `local` at the beginning of the text at index. May raise when out of memory. */
 Locals locals_push(lua_State *L, int index);
 #endif

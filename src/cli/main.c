@@ -1,5 +1,5 @@
-/* The ipulua command: the standard lua interpreter's command line, long options of its own,
- * every library of ipulua ready to be required. What happens in which order is main_protected. */
+/* The ipulua command: the command line of the standard lua interpreter, with more long options, and
+ * with the library ready to be required. main_protected has the order of events. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static bool run_options(lua_State *L, const CommandLine *line) {
   return true;
 }
 
-/* arg: the script at 0, its arguments from 1, what stands before it at negative indices. */
+/* arg: the script at 0, its arguments from 1, and the words before it at negative indices. */
 static void create_arg(lua_State *L, const CommandLine *line) {
   int zero = line->script == line->argc ? 0 : line->script;
   lua_createtable(L, line->argc - zero, zero);
@@ -139,7 +139,7 @@ static void create_arg(lua_State *L, const CommandLine *line) {
   lua_setglobal(L, "arg");
 }
 
-/* The script's arguments as "...": what arg holds by now. */
+/* The script's arguments as "...": the current content of arg. */
 static int push_arguments(lua_State *L) {
   if (lua_getglobal(L, "arg") != LUA_TTABLE) return luaL_error(L, "'arg' is not a table");
   int n = (int)luaL_len(L, -1);
@@ -221,8 +221,8 @@ static int main_protected(lua_State *L) {
   return 1;
 }
 
-/* Everything was said by now: once the others know that this instance has ended, its launcher may
- * end it. */
+/* All output must have been written before: after the others know that this instance has ended, its
+ * launcher may kill it. */
 static int end_instances(lua_State *L, int status) {
   fflush(stdout);
   fflush(stderr);

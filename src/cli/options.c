@@ -10,7 +10,7 @@
 #include "base/arith.h"
 #include "target/target.h"
 
-/* What a long option takes. */
+/* The kind of value that a long option takes. */
 typedef enum Kind { FLAG, COUNT, IPUS, NATURAL, FOLDER, CHIP, HELP, VERSION } Kind;
 
 static const struct LongOption {
@@ -75,7 +75,7 @@ static bool read_integer(const char *text, long long minimum, long long maximum,
          strspn(text, "0123456789") == strlen(text);
 }
 
-/* For a folder too: a script in its place is one that was forgotten. */
+/* Used for a folder's value, too: a file in its place is a script, and the value is missing. */
 static bool is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);

@@ -23,8 +23,8 @@
 
 typedef enum Action { RUN, SHOW_HELP, SHOW_VERSION } Action;
 
-/* A command line, taken apart. argv[1 … script-1] are options, argv[script] is the script or
- * argc. */
+/* A parsed command line. argv[1 … script-1] are options, and argv[script] is the script. script is
+ * argc if there is none. */
 typedef struct CommandLine {
   int argc;
   char **argv;
@@ -35,9 +35,9 @@ typedef struct CommandLine {
 } CommandLine;
 
 CommandLine options_parse(int argc, char **argv);
-/* The length of an option with its value, in arguments: 2 for "-e stat", 1 for "-estat" and
+/* The number of arguments that an option and its value take: 2 for "-e stat", 1 for "-estat" and
  * "--seed=1". */
 int options_width(char *const argv[], int index);
-/* Put registry["ipulua.options"] in place. The line must be well formed. */
+/* Sets registry["ipulua.options"]. The line must be well formed. */
 void options_store(lua_State *L, const CommandLine *line);
 #endif

@@ -1,10 +1,11 @@
-/* Where the command finds Lua files and modules in C: beside the executable, in the build tree
- * or installed. */
+/* The folders of Lua files and of modules in C, relative to the executable: in the build tree or
+ * installed. */
 #ifndef IPULUA_CLI_PATHS_H
 #define IPULUA_CLI_PATHS_H
 #include <lua.h>
 #include <stdbool.h>
 
-/* Add our folder to package.path, false when there is none; and offer the plug-ins. */
+/* Adds the library's folder to package.path, and offers the plug-ins. False if there is no such
+ * folder. */
 bool paths_add(lua_State *L);
 #endif

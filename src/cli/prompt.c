@@ -71,7 +71,7 @@ static void install_lazy_globals(lua_State *L) {
 
 /* ---- help ---- */
 
-/* What can be said of a value without the library's help. */
+/* Describes a value without the library's help module. */
 static void describe(lua_State *L, int index, const char *text) {
   const char *name = text ? text : "value";
   lua_Debug f;
@@ -186,7 +186,7 @@ static int print_values(lua_State *L) {
   return 0;
 }
 
-/* The value at index becomes _; what was there moves on to _1, and from there to _2. */
+/* Sets _ to the value at index, after moving _1 to _2 and _ to _1. */
 static void remember_result(lua_State *L, int index) {
   static const char *const names[] = {"_2", "_1", "_"};
   index = lua_absindex(L, index);
@@ -220,10 +220,9 @@ static void evaluate(lua_State *L) {
 
 /* ---- reading ---- */
 
-/* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. What
- * is to be closed keeps an expression's call from being a tail call, so that its error finds the
- * line.
- * An error: pushes its message. *incomplete: more lines could make it right. */
+/* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. An
+ * error: pushes its message. An expression gets a variable to be closed, so that its call is no
+ * tail call and its error has a line. *incomplete: more lines could make it right. */
 static int load_chunk(lua_State *L, int index, bool *incomplete) {
   static const char end[] = "<eof>", expression[] = "local _prompt <close> = nil return ";
   size_t length;
@@ -297,7 +296,7 @@ static void explain(lua_State *L, const char *text) {
         lua_remove(L, -2);
   else lua_pushfstring(L, "return %s", text);
   int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
-  /* it may say which name was meant */
+  /* it may name the value that was meant */
   if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) {
     print_error(L);
     lua_pop(L, 1);
@@ -321,8 +320,8 @@ static Reading append_line(lua_State *L, Editor *e) {
   return reading;
 }
 
-/* The function on top, of the chunk at index, is replaced by one whose leading locals stay for
- * the next lines. */
+/* Replaces the function on top, of the chunk at index, by one whose leading locals stay for the
+ * next lines. */
 static void keep_locals(lua_State *L, int index) {
   static const char hint[] =
       "what is <close> ends with its line here; put all that is meant between do and end\n";
@@ -338,8 +337,8 @@ static void keep_locals(lua_State *L, int index) {
   }
 }
 
-/* Runs the chunk whose first line is on top of the stack; reads more lines while it is
- * incomplete. When the input ends in its middle, what it lacks is reported. */
+/* Runs the chunk whose first line is on top of the stack; reads more lines while it is incomplete.
+ * If the input ends before that, the error of the incomplete chunk is reported. */
 static Reading run_chunk(lua_State *L, Editor *e) {
   int text = lua_gettop(L);
   bool incomplete;
@@ -365,8 +364,7 @@ static Reading run_chunk(lua_State *L, Editor *e) {
   return reading;
 }
 
-/* What other prompts have taught: help, quit and exit by themselves, unless a script has given
- * them a meaning. */
+/* The commands of other prompts: help, quit and exit, unless a script has defined them. */
 static bool answer_habit(lua_State *L, const char *line) {
   char word[8];
   int end = 0;

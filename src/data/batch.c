@@ -16,7 +16,7 @@ typedef struct BatchStage {
   void **row;     /* [components] where the next row goes */
   Elements list;  /* of components whose shapes may differ */
   int64_t owed;   /* elements of a batch that failed */
-  /* Of a batch that was interrupted: rows that are there, in index or side by side in kept. */
+  /* An interrupted batch: the rows that are complete, in index or side by side in kept. */
   int64_t have;
   char **kept; /* [components] */
 } BatchStage;
@@ -75,13 +75,14 @@ static void gather_batch(const BatchStage *b, int64_t n, void *const *out) {
     rows_gather(rows, c, b->index, n, out[c], b->base.scope->tree->pool);
 }
 
-/* An element failed behind so many of its batch: the others of the batch are left out too. */
+/* After an element has failed: `got` elements of its batch came before it. The rest of the batch is
+ * skipped too. */
 static Status owe(BatchStage *b, int64_t got, Status status) {
   if (status != ERR_CANCELLED) b->owed = batch_of(&b->base)->size - got - 1;
   return status;
 }
 
-/* The rows so far, for the next request. */
+/* Keeps the complete rows for the next request. */
 static Status keep_rows(BatchStage *b, void *const *out, int64_t got, Error *e) {
   const Dataset *in = b->base.input->dataset;
   b->kept = calloc((size_t)in->count, sizeof *b->kept);
@@ -105,7 +106,7 @@ static int64_t take_kept(BatchStage *b, void *const *out) {
   return have;
 }
 
-/* Elements one by one to their rows; *got < n at the end. */
+/* Reads elements one by one into their rows. *got < n at the end. */
 static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got, Error *e) {
   const Dataset *in = b->base.input->dataset;
   for (*got = take_kept(b, out); *got < n; ++*got) {
@@ -146,7 +147,7 @@ static Status new_batch(const Stage *s, int64_t n, Tensor **out, void **data, Er
   return OK;
 }
 
-/* Keep the first n rows of what was allocated for more. */
+/* Shortens out, which was allocated for more rows, to its first n. */
 static Status shorten(const Stage *s, int64_t n, Tensor **out, Error *e) {
   for (int c = 0; c < s->dataset->count; c++) {
     Type type = out[c]->type;
@@ -249,7 +250,7 @@ static Status batch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   rows += have;
   *skipped = rows / size;
   if (rows % size == 0) return status;
-  if (status != OK) b->owed = size - rows % size; /* the batch that is begun is behind, too */
+  if (status != OK) b->owed = size - rows % size; /* skips the rest of the batch that was begun */
   if (status != OK || !batch_of(s)->drop_remainder) ++*skipped;
   return status;
 }
@@ -371,7 +372,7 @@ Dataset *dataset_unbatch(Error *e, const char *source, Dataset *in) {
 /* window */
 typedef struct WindowDataset {
   Dataset base;
-  int size, stride, span; /* elements between a window's first and last, both counted */
+  int size, stride, span; /* span: elements from a window's first to its last, inclusive */
   int64_t shift;
   bool drop_remainder;
 } WindowDataset;
@@ -390,15 +391,15 @@ static Status window_open(Stage *s, Error *e) {
 
 static void window_close(Stage *s) { elements_clear(&((WindowStage *)s)->list); }
 
-/* The window is behind. */
+/* Moves on to the next window. */
 static void window_shift(WindowStage *w) {
   int64_t shift = ((const WindowDataset *)w->base.dataset)->shift;
   w->owed = shift > w->list.count ? shift - w->list.count : 0;
   elements_drop(&w->list, shift > w->list.count ? w->list.count : (int)shift);
 }
 
-/* Elements up to the window's end. One that failed keeps its position; it matters to windows that
- * it belongs to. */
+/* Reads elements up to the window's end. An element that fails keeps its position, and every window
+ * that contains it fails. */
 static Status window_fill(WindowStage *w, bool *end, Error *e) {
   const WindowDataset *d = (const WindowDataset *)w->base.dataset;
   Elements *l = &w->list;

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 
-/* One buffer a component, as large as the largest seen. */
+/* A buffer for each component, which grows to the largest element so far. */
 typedef struct Target {
   char *data;
   size_t bytes;

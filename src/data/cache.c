@@ -1,6 +1,6 @@
-/* cache and BufferDataset: elements are kept when they are first read. What is kept belongs to
- * the dataset, so that later epochs and iterators use it; only a complete pass counts. Elements
- * of fixed shape become rows. */
+/* cache and BufferDataset: elements are kept when they are first read. The elements belong to the
+ * dataset, so later epochs and iterators use them. They are published after a complete pass.
+ * Elements of fixed shape become rows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "data/elements.h"
 #include "tensor/safetensors.h"
 
-/* All elements; doesn't change once it is there. */
+/* All elements. Constant after it has been published. */
 typedef struct Store {
   int64_t count;
   Rows *rows;    /* of static elements */
@@ -27,7 +27,7 @@ typedef struct CacheDataset {
   Store *store;
 } CacheDataset;
 
-/* A pass that is keeping what it reads. */
+/* The elements that an unfinished pass has read. */
 typedef struct Filling {
   int64_t count, capacity;
   char **column; /* [components]: [capacity] elements each */
@@ -38,10 +38,10 @@ typedef struct CacheStage {
   Stage base;
   Scope scope;        /* of what is kept */
   const Store *store; /* NULL while filling */
-  Store *own;         /* of BufferDataset, when an element is missing: for this pass alone */
+  Store *own;         /* of BufferDataset, if an element failed: used for this pass alone */
   int64_t position;
   Filling filling;
-  bool broken; /* an element is missing: the pass will not count */
+  bool broken; /* an element failed: the pass is not published */
 } CacheStage;
 
 static CacheDataset *cache_of(const Stage *s) { return (CacheDataset *)s->dataset; }
@@ -60,7 +60,7 @@ static const Store *find_store(CacheDataset *d) {
   return store;
 }
 
-/* Another iterator may have been first; its elements are as good. */
+/* If another iterator has published first, its equal elements are used. */
 static const Store *publish(CacheDataset *d, Store *store) {
   pthread_mutex_lock(&d->mutex);
   Store *dropped = d->store ? store : NULL;
@@ -248,7 +248,7 @@ static Status read_store(const CacheDataset *d, Store **out, Error *e) {
   return s;
 }
 
-/* What was kept, as a store. */
+/* Makes a store of the elements that were read. */
 static Store *finish(CacheStage *k, Error *e) {
   CacheDataset *d = cache_of(&k->base);
   Filling *f = &k->filling;
@@ -264,7 +264,7 @@ static Store *finish(CacheStage *k, Error *e) {
   return store;
 }
 
-/* The input has ended. What was kept is published when nothing is missing. */
+/* At the input's end: publishes the elements, unless one has failed. */
 static Status complete(CacheStage *k, Error *e) {
   CacheDataset *d = cache_of(&k->base);
   if (k->broken && !d->at_once) return OK;
@@ -337,8 +337,8 @@ static Status read_and_keep(CacheStage *k, Tensor **out, bool *end, Error *e) {
   return status;
 }
 
-/* A failure is told at once; the next request goes on behind it, and what could be read comes
- * when all has been. */
+/* A failure is returned at once, and the next request goes on after the failed element. The other
+ * elements are handed out after the whole input has been read. */
 static Status fill_at_once(CacheStage *k, Error *e) {
   int count = k->base.dataset->count;
   Tensor **t = calloc((size_t)count, sizeof *t);

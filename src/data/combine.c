@@ -8,7 +8,7 @@ typedef struct ZipStage {
   Stage base;
   Stage **part;   /* [inputs] */
   int64_t *owed;  /* [inputs] elements beside one that failed */
-  int64_t *ahead; /* [inputs] elements that others are still to leave out */
+  int64_t *ahead; /* [inputs] elements that the other parts are still to skip */
   Tensor **kept;  /* [components] of the parts before one that was interrupted */
   int kept_parts;
 } ZipStage;
@@ -38,7 +38,7 @@ static void zip_close(Stage *s) {
   free(z->kept);
 }
 
-/* Part i failed: those behind it leave their element out. */
+/* After part i has failed: the parts after it skip their element. */
 static Status zip_failed(ZipStage *z, int i, Status status) {
   while (++i < z->base.dataset->input_count) z->owed[i]++;
   return status;
@@ -51,7 +51,8 @@ static int components_before(const ZipStage *z, int parts) {
   return count;
 }
 
-/* Elements that all parts are behind are skipped; an interruption leaves some parts ahead. */
+/* Counts an element as skipped after all parts have skipped it. An interruption may leave some
+ * parts ahead. */
 static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   ZipStage *z = (ZipStage *)s;
   int count = s->dataset->input_count;
@@ -72,7 +73,7 @@ static Status zip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   return OK;
 }
 
-/* What some parts have left behind, when a skip was interrupted and isn't gone on with. */
+/* After an interrupted skip: the remaining parts skip as many elements as the first ones did. */
 static Status zip_catch_up(ZipStage *z, Error *e) {
   int64_t max = 0, skipped;
   for (int i = 0; i < z->base.dataset->input_count; i++)
@@ -105,13 +106,14 @@ static Status zip_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
-/* What was written for the parts before one that was interrupted. */
+/* Keeps the components of the parts before an interrupted one. */
 static Status keep_written(ZipStage *z, int parts, void *const *out, Error *e) {
   const Dataset *d = z->base.dataset;
   for (int c = 0; c < components_before(z, parts); c++)
     if (!(z->kept[c] = tensor_from(e, &d->type[c], out[c]))) {
       tensors_release(z->kept, c);
-      for (int i = parts; i < d->input_count; i++) z->owed[i]++; /* they stay side by side */
+      /* later parts skip the same element */
+      for (int i = parts; i < d->input_count; i++) z->owed[i]++;
       return ERR_OUT_OF_MEMORY;
     }
   return z->kept_parts = parts, ERR_CANCELLED;
@@ -144,7 +146,8 @@ static const StageClass zip_class = {.name = "zip",
                                      .next_into = zip_next_into,
                                      .skip = zip_skip};
 
-/* The shortest; endless counts as longest, and one that may be shorter makes it unknown. */
+/* The minimum of the inputs' cardinalities, where endless ones count as the largest. It is unknown
+ * if an input of unknown cardinality may be the shortest. */
 static int64_t zip_cardinality(int count, Dataset *const *in) {
   int64_t min = CARDINALITY_ENDLESS;
   for (int i = 0; i < count; i++) {
@@ -180,7 +183,7 @@ static void go_to_second(Stage *s) {
   ((ConcatenateStage *)s)->second = true;
 }
 
-/* The input being read; a failed opening is tried again. */
+/* Opens the current input. After a failure it is tried again at the next request. */
 static Status current(Stage *s, Error *e) {
   bool second = ((ConcatenateStage *)s)->second;
   if (s->input) return OK;
@@ -229,7 +232,7 @@ static const StageClass concatenate_class = {.name = "concatenate",
                                              .next_into = concatenate_next_into,
                                              .skip = concatenate_skip};
 
-/* What both types are instances of; false when there is no such type. */
+/* The most specific type that covers both; false if there is none. */
 static bool join_types(const Type *a, const Type *b, Type *out) {
   if (a->dtype != b->dtype || a->rank != b->rank) return false;
   *out = *a;
@@ -262,8 +265,8 @@ Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Datas
   return dataset_finish(e, d);
 }
 
-/* interleave: cycle_length datasets are read in turn, block_length elements each; one that has
- * ended gives its slot to the next. flat_map is the case of one at a time. */
+/* interleave: cycle_length datasets are read in turn, block_length elements at a time. A dataset
+ * that has ended gives its slot to the next one. flat_map is the case of one at a time. */
 typedef struct InterleaveDataset {
   Dataset base;
   ScriptFunction function;
@@ -323,7 +326,7 @@ static Status check_made(const Dataset *d, const Dataset *made, Error *e) {
   return OK;
 }
 
-/* The dataset of the next input element takes the current slot. */
+/* Opens the dataset of the next input element in the current slot. */
 static Status open_part(InterleaveStage *i, Error *e) {
   Stage *s = &i->base;
   Part *p = &i->part[i->cycle];
@@ -350,7 +353,7 @@ static void advance(InterleaveStage *i) {
   i->cycle = (i->cycle + 1) % ((const InterleaveDataset *)i->base.dataset)->cycle_length;
 }
 
-/* Until the current slot has a dataset, or all have ended. */
+/* Finds the next slot with a dataset; *part is NULL if all have ended. */
 static Status find_part(InterleaveStage *i, Stage **part, Error *e) {
   while (!i->drained || i->open) {
     if ((*part = i->part[i->cycle].stage)) return OK;

@@ -1,10 +1,10 @@
-/* Datasets: immutable, counted descriptions of element sequences; iterators: the state of reading
- * one. An element is a flat list of components; how they nest in tuples and tables is the caller's
- * business. The transformations mean what tf.data's of the same name mean, in its order.
+/* Datasets: immutable, reference-counted descriptions of element sequences. Iterators: the state of
+ * reading one. An element is a flat list of components; the caller knows how they nest in tuples
+ * and tables. Transformations have the meaning, and the element order, of tf.data's transformations
+ * of the same name.
  *
- * A dataset's constructor never changes or takes over its input datasets and tensors. What a
- * callback struct carries (context) is taken over, even when the constructor fails. source is
- * "script.lua:12", or NULL. */
+ * A dataset's constructor retains its input datasets and tensors, and never changes them. It takes
+ * over the context of a callback struct, even if it fails. source is "script.lua:12", or NULL. */
 #ifndef IPULUA_DATA_DATASET_H
 #define IPULUA_DATA_DATASET_H
 #include "base/pool.h"
@@ -22,10 +22,10 @@ struct MapFunction {
   void *context;
   int in_count, out_count;
   const Type *out_type; /* [out_count], valid as long as context; -1 where an extent is unknown */
-  /* in and out are dense, in component order. No two calls at the same time have the same
-   * worker, a number below MAP_WORKERS. number: what random numbers may depend on; counts the
-   * elements, whatever thread computes them, and goes on elsewhere in another epoch or
-   * iteration. For static input types only, or by way of specialise. */
+  /* in and out are dense, in component order. No two calls at the same time have the same worker, a
+   * number below MAP_WORKERS. number is the element's number, whatever thread computes it. Random
+   * numbers may depend on it; other epochs and iterations use other ranges. Only for static input
+   * types, or for a variant from specialise. */
   Status (*run)(void *context, int worker, uint64_t number, const void *const *in, void *const *out,
                 Error *e);
   /* The function for elements of these (static) types, for datasets whose elements differ in
@@ -58,11 +58,11 @@ typedef struct Generator {
 Dataset *dataset_retain(Dataset *d);
 void dataset_release(Dataset *d); /* NULL is fine */
 
-/* What an element is. */
+/* The components of an element. */
 int dataset_component_count(const Dataset *d);
 const Type *dataset_component(const Dataset *d, int index); /* -1 where an extent is unknown */
-/* A component that is itself a dataset (what window makes): its tensors are stacked along axis
- * 0, which the component's type includes. */
+/* Whether a component is a dataset itself, as window makes. Its tensors are stacked along axis 0,
+ * which the component's type includes. */
 bool dataset_component_is_nested(const Dataset *d, int index);
 /* all extents known, nothing nested: iterator_next_into works */
 bool dataset_is_static(const Dataset *d);
@@ -72,7 +72,7 @@ const char *dataset_source(const Dataset *d); /* "" when unknown */
 /* Where an unknown batch extent comes from: the batch stage below d that keeps the remainder, or
  * NULL. */
 const Dataset *dataset_find_remainder(const Dataset *d);
-int64_t dataset_remainder_batch(const Dataset *d); /* the extent of that one's whole batches; 0 */
+int64_t dataset_remainder_batch(const Dataset *d); /* its batch size; 0: there is none */
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);
@@ -134,53 +134,52 @@ Dataset *dataset_buffer(Error *e, const char *source, Dataset *in, int64_t size)
 /* or DATA_AUTOTUNE */
 Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size);
 
-/* The next iterator of d counts as this one (from 0): what a shuffle's order depends on. */
+/* Sets the number (from 0) of d's next iterator, on which the order of shuffles depends. */
 void dataset_begin_at(Dataset *d, uint64_t iteration);
-/* How many iterators there have been of d and of each shuffle in it: *count numbers, of which
- * the first `most` are put into list; and going on from there. */
+/* The numbers of iterators opened so far of d and of each shuffle in it. *count is how many numbers
+ * there are; at most max are put into list. */
 Status dataset_iterations(Error *e, Dataset *d, int64_t *list, int64_t max, int64_t *count);
 Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count);
 
-/* What reading runs on. Results depend on seed alone. */
+/* The resources for reading. Results depend on seed alone. */
 typedef struct DataContext {
   Pool *pool;      /* may be NULL */
   int threads;     /* 1: everything runs on the threads that call iterator_next */
-  uint64_t seed;   /* for shuffles without one of their own */
+  uint64_t seed;   /* of shuffles without a seed of their own */
   HostCalls *host; /* NULL: this iterator's own; the opening thread is then the script's */
-  bool peek;       /* only to look: the next iterator shuffles as if this one hadn't been */
+  bool peek;       /* doesn't count: the next iterator shuffles as if this one hadn't been opened */
 } DataContext;
 
 /* The pool, host and callbacks must outlive the iterator. One thread at a time may use it. */
 Iterator *iterator_open(Error *e, Dataset *d, const DataContext *context);
-void iterator_close(Iterator *it); /* in any state; joins its threads; NULL is fine */
+void iterator_close(Iterator *it); /* allowed in any state, and for NULL; joins its threads */
 /* Another thread's iterator_next returns ERR_CANCELLED soon, and so do all later ones. */
 void iterator_cancel(Iterator *it);
-/* May any thread ask for the next element while the one that reads it otherwise does something
- * else? */
+/* Whether another thread than the reading one may call iterator_next_aside. */
 bool iterator_may_be_read_aside(const Iterator *it);
-/* inside iterator_next: closing it now would be an error */
+/* Whether it is inside iterator_next, where closing it is an error. */
 bool iterator_is_busy(const Iterator *it);
 const Dataset *iterator_dataset(const Iterator *it);
-/* The next element: a new reference for each component. After the end it stays at the end. After a
- * failure the next call goes on behind the element that failed, which has had its position: a batch
- * or a window that it belongs to is left out whole, its partners in a zip too. Tensors may share
- * memory with the dataset: read only. */
+/* The next element: a new reference for each component. After the end it stays at the end. A failed
+ * element keeps its position, and the next call goes on after it. A batch or window that contains
+ * it is skipped whole, and so are the elements zipped with it. Tensors may share memory with the
+ * dataset, so they are read-only. */
 Status iterator_next(Iterator *it, Tensor **components, bool *end, Error *e);
-/* The same into memory of type_bytes(component) each; the dataset must be static. */
+/* The same into memory of type_bytes(component) for each component; the dataset must be static. */
 Status iterator_next_into(Iterator *it, void *const *destinations, bool *end, Error *e);
-/* The same while the thread that reads it otherwise works. */
+/* The same from another thread, while the reading thread does something else. */
 Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, Error *e);
-/* Leave out up to count elements; cheaper than reading them. *skipped < count: the end. After a
- * failure it counts the element that failed. */
+/* Skips up to count elements, which is cheaper than reading them. *skipped < count means the end.
+ * After a failure *skipped includes the failed element. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
-/* The same, whatever fails. */
+/* The same, but goes on after failures. */
 Status iterator_pass(Iterator *it, int64_t count, int64_t *passed, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 
-/* A saved position: an int64 vector of a few numbers. position: elements that really were used, for
+/* A saved position: an int64 vector of a few numbers. position: the number of elements used, for
  * callers that read ahead; -1: iterator_position. */
 Tensor *iterator_save(Error *e, const Iterator *it, int64_t position);
-/* An iterator of an equal dataset at that position: shuffles repeat their order; generators and
- * host functions are called again for what is skipped. */
+/* An iterator of an equal dataset at that position. Shuffles repeat their order. Generators and
+ * host functions are called again for the skipped elements. */
 Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, const Tensor *saved);
 #endif

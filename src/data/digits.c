@@ -1,7 +1,7 @@
 /* A digit is a few strokes, each a smooth curve through some points. For an image the points are
- * moved a little, the whole is bent, slanted, turned, fitted into a box as MNIST's digits are,
- * and drawn with a round pen. Only + - * / and square roots: the bytes don't depend on a
- * mathematics library. */
+ * moved at random, then bent, slanted and turned. The digit is fitted into a box, as MNIST's digits
+ * are, and drawn with a round pen. Arithmetic is + - * / and square roots only, so the bytes don't
+ * depend on a mathematics library. */
 #include "data/digits.h"
 
 #include <math.h>

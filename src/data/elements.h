@@ -16,10 +16,11 @@ static inline Tensor **elements_at(const Elements *l, int index) {
 }
 void elements_drop(Elements *l, int count); /* the first ones */
 void elements_clear(Elements *l);
-/* Component c of elements 0, step, 2 step … as one tensor [n, ...]; an error in the name of d
- * when they differ in shape. NULL on failure. */
+/* Stacks component c of elements 0, step, 2 step … to one tensor [n, ...]. NULL on failure.
+ * Different shapes are an error, whose message names d. */
 Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int step, Error *e);
-/* type with one more extent in front; an error in the words of what when that is one too many. */
+/* type with one more extent in front. A rank beyond the limit is an error, whose message begins
+ * with `what`. */
 Status type_stacked(Error *e, const char *what, const char *source, int64_t extent,
                     const Type *type, Type *out);
 #endif

@@ -102,8 +102,8 @@ typedef struct SpecialiseRequest {
   Type in[];
 } SpecialiseRequest;
 
-/* What one shape of elements gives is of the types that the function is known by: who reads it has
- * memory for those. */
+/* A variant's results must match the declared types of the function, for which readers have
+ * memory. */
 static Status check_variant(const MapFunction *f, const MapFunction *variant, Error *e) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (variant->out_count != f->out_count)
@@ -122,7 +122,7 @@ static Status check_variant(const MapFunction *f, const MapFunction *variant, Er
   return OK;
 }
 
-/* On the script's thread: nobody else adds variants meanwhile, so each exists once. */
+/* On the script's thread, the only one that adds variants. So each exists once. */
 static Status specialise(HostRequest *request, Error *e) {
   SpecialiseRequest *r = (SpecialiseRequest *)request;
   Function *f = r->function;

@@ -8,8 +8,8 @@ typedef struct GeneratorDataset {
   Generator generator;
 } GeneratorDataset;
 
-/* What one reading of the generator is. Counted, because a request in progress may outlive the
- * stage; it holds the dataset, and so the generator's context. */
+/* One reading of the generator. It is reference-counted, because a request in progress may outlive
+ * the stage. It keeps the dataset alive, and so the generator's context. */
 typedef struct Reading {
   _Atomic int references;
   HostDeferred deferred;

@@ -16,7 +16,7 @@ struct HostCalls {
   _Atomic int pending; /* requests and deferred work, so that serving nothing costs one load */
   HostRequest *first, **last;
   HostDeferred *deferred;
-  int depth;             /* requests that the script's thread is inside of; its own */
+  int depth;             /* requests that the script's thread is inside of, its own included */
   HostRequest *answered; /* the innermost one of another thread */
 };
 
@@ -116,7 +116,7 @@ void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
   while (!ready(context)) {
     HostRequest *r = script ? take_request(h) : NULL;
     if (!r) {
-      /* a signal wakes nobody: who waits looks for Ctrl-C by itself */
+      /* a signal doesn't wake waiting threads, so they poll for Ctrl-C */
       struct timespec soon = in_a_moment();
       pthread_cond_timedwait(&h->changed, &h->mutex, &soon);
       continue;
@@ -163,7 +163,7 @@ static Status take_result(Error *e, const HostRequest *r) {
   return r->error.status;
 }
 
-/* Out of the queue again, if nobody has taken it yet. */
+/* Removes r from the queue, unless it has been taken already. */
 static void withdraw(HostCalls *h, HostRequest *r) {
   bool found = false;
   pthread_mutex_lock(&h->mutex);
@@ -210,7 +210,7 @@ void host_calls_defer(HostCalls *h, HostDeferred *d) {
 
 void host_calls_free(HostCalls *h) {
   if (!h) return;
-  run_deferred(h); /* nobody asks any more, but datasets may still wait to be freed */
+  run_deferred(h); /* there are no requests any more, but datasets may still wait to be freed */
   pthread_cond_destroy(&h->changed);
   pthread_mutex_destroy(&h->mutex);
   free(h);

@@ -1,8 +1,7 @@
-/* Work that only the script's own thread may do (calling Lua), asked for by other threads. The
- * script's thread serves requests while it is inside a call of the library: host_calls_serve
- * between steps, host_calls_wait instead of blocking. All waiting of dataset threads goes
- * through the one monitor in here, so that waiting for an element and serving the thread that
- * makes it are one wait. */
+/* Other threads' requests for work that only the script's thread may do, such as calling Lua. The
+ * script's thread serves them inside calls of the library: host_calls_serve between steps,
+ * host_calls_wait instead of blocking. All dataset threads wait at the one monitor in here. So a
+ * thread that waits for an element can serve the thread that makes it. */
 #ifndef IPULUA_DATA_HOST_CALL_H
 #define IPULUA_DATA_HOST_CALL_H
 #include <pthread.h>
@@ -13,10 +12,10 @@ typedef struct HostCalls HostCalls;
 
 /* the calling thread becomes the script's thread; NULL when memory is out */
 HostCalls *host_calls_new(void);
-/* when no thread uses it any more; runs what was deferred */
+/* allowed after the last use by any thread; runs deferred work */
 void host_calls_free(HostCalls *h);
-/* Whom the script's thread is answering: that thread, which then waits; another one, whom that
- * thread may wait for; or nobody. */
+/* Whose request the script's thread is answering: nobody's, `thread`'s own, or another thread's. In
+ * the last case `thread` may be waiting for that other one. */
 typedef enum HostAsker { ASKED_BY_NOBODY, ASKED_BY_IT, ASKED_BY_ANOTHER } HostAsker;
 HostAsker host_calls_asker(const HostCalls *h, pthread_t thread);
 
@@ -33,13 +32,13 @@ struct HostRequest {
   _Atomic int state;
   HostRequest *next;
   pthread_t asker;
-  HostRequest *outer; /* in the midst of which this one is answered */
+  HostRequest *outer; /* the request in whose middle this one is answered; NULL: none */
 };
 void host_request_init(HostRequest *r, Status (*run)(HostRequest *, Error *),
                        void (*release)(HostRequest *));
 void host_request_release(HostRequest *r);
 
-/* Is the asker no longer interested? Asked under the monitor: must not lock it. */
+/* Called with the monitor held, which it must not lock. */
 typedef bool (*HostPredicate)(void *context);
 
 /* Run r on the script's thread (at once when this is it) and wait. ERR_CANCELLED when given up:
@@ -53,9 +52,8 @@ void host_calls_wait(HostCalls *h, HostPredicate ready, void *context);
  * condition must be a sequentially consistent atomic. */
 void host_calls_notify(HostCalls *h);
 
-/* Something to be done on the script's thread some time later, never inside a request (dropping
- * what a running request may be using). The node belongs to the thing itself, so deferring can't
- * fail. */
+/* Work for the script's thread at a later time, never inside a request. It frees objects that a
+ * running request may be using. The node belongs to the thing itself, so deferring can't fail. */
 typedef struct HostDeferred HostDeferred;
 struct HostDeferred {
   void (*run)(HostDeferred *d);

@@ -11,7 +11,7 @@
 
 struct Infeed {
   Feed feed;
-  Dataset *dataset, *ahead; /* ahead: with the prefetching stage on top */
+  Dataset *dataset, *ahead; /* ahead: dataset under a prefetching stage */
   DataContext context;
   Iterator *iterator; /* NULL: closed */
   bool explicit_open; /* a program never opens it by itself */
@@ -19,17 +19,17 @@ struct Infeed {
   bool wants_crc;
   uint32_t crc;
   Type *type;
-  /* Elements of which the program's whole batches are told apart from smaller ones (infeed_gather).
-   * Those in waiting are handed out first. */
+  /* Whole batches are told apart from smaller ones (infeed_gather). The elements in `waiting` are
+   * handed out first. */
   bool gathers;
-  bool *varies;     /* [count]: the first extent does */
+  bool *varies;     /* [count] whether the first extent varies */
   bool any_shape;   /* an element may have any extents where the dataset's are unknown */
   Tensor **waiting; /* [capacity * count], of which `waiting_count` elements from `first` on */
   int64_t first, waiting_count, capacity;
-  Tensor **smaller; /* [count], the element behind those in waiting; NULL: none */
+  Tensor **smaller; /* [count] the smaller batch that follows the waiting elements; NULL: none */
   bool ended;
-  int64_t owed; /* elements to be left out before the next one */
-  /* Elements that came back, or the failures instead of them: the next one is the last of them. */
+  int64_t owed; /* elements to be skipped before the next one */
+  /* Elements that programs gave back, or the failures in their place, as a stack. */
   int returned_count, returned_capacity;
   struct Returned *returned;
 };
@@ -46,7 +46,7 @@ static size_t element_bytes(const Infeed *q) {
   return bytes;
 }
 
-/* Component by component, one way or the other. */
+/* Copies an element between its components and one block, in either direction. */
 static void copy_element(const Infeed *q, void *const *component, char *element, bool out) {
   for (int c = 0; c < q->feed.count; c++) {
     size_t bytes = type_bytes(&q->type[c]);
@@ -123,7 +123,7 @@ static bool type_is_smaller(const Type *whole, const Type *t) {
   return type_equal(&same, t);
 }
 
-/* Has t the type of a dataset's component, whatever the extents that this one leaves open? */
+/* Whether t has the type of a dataset's component, where unknown extents match any. */
 static bool type_is_of(const Type *component, const Type *t) {
   Type same = *component;
   if (t->rank != same.rank) return false;
@@ -160,7 +160,7 @@ static Status tell_size(const Infeed *q, Tensor *const *t, bool *whole, Error *e
   return OK;
 }
 
-/* Room for another element in waiting; those that are left move to the front. */
+/* Room for another waiting element; the remaining ones move to the front. */
 static Tensor **room_for_element(Infeed *q) {
   int64_t count = q->feed.count;
   if (q->first + q->waiting_count < q->capacity)
@@ -176,7 +176,7 @@ static Tensor **room_for_element(Infeed *q) {
   return moved + q->waiting_count * count;
 }
 
-/* One more element in waiting, or the smaller one, or the end. */
+/* Reads one more element: a waiting one, the smaller batch, or the end. */
 static Status gather_one(Infeed *q, Error *e) {
   Tensor **into = room_for_element(q);
   bool whole = true;
@@ -241,7 +241,7 @@ static Status next_gathered(Infeed *q, void *const *into, Error *e) {
   return OK;
 }
 
-/* Of the next element, where somebody wants to compare it. */
+/* Notes the CRC of the next element, if infeed_watch has asked for it. */
 static void note_element(Infeed *q, void *const *element) {
   uint32_t crc = 0;
   for (int c = 0; c < q->feed.count; c++) crc = dist_crc(crc, element[c], type_bytes(&q->type[c]));
@@ -264,7 +264,7 @@ static Status next_element(Feed *f, bool aside, void *const *into, Error *e) {
   s = aside ? iterator_next_aside(q->iterator, into, &end, e)
             : iterator_next_into(q->iterator, into, &end, e);
   if (s == OK && end) return end_of_data(q, e);
-  if (s != ERR_CANCELLED) q->taken++; /* an element that failed has had its position */
+  if (s != ERR_CANCELLED) q->taken++; /* a failed element keeps its position */
   return s;
 }
 
@@ -283,11 +283,12 @@ static bool may_read_aside(const Feed *f) {
   return q->iterator && !q->gathers && iterator_may_be_read_aside(q->iterator);
 }
 
-/* The end of the data is met again anyway, and who was interrupted has read nothing. */
+/* The end of data and interruptions need no entry: the next read meets the end again, and an
+ * interrupted one has read nothing. */
 static void put_back(Feed *f, Status s, const Error *failure, void *const *element) {
   Infeed *q = (Infeed *)f;
   if (s == ERR_OUT_OF_RANGE || s == ERR_CANCELLED) return;
-  /* without memory for a position it is lost, and counts as read */
+  /* if memory is out, the element is lost and counts as read */
   if (!array_reserve(&q->returned, &q->returned_capacity, q->returned_count + 1,
                      sizeof *q->returned))
     return;
@@ -306,7 +307,7 @@ static void put_back(Feed *f, Status s, const Error *failure, void *const *eleme
 
 static void leave_out(Feed *f, int64_t count) { ((Infeed *)f)->owed += count; }
 
-/* What a program sees of component c: its first extent is that of whole batches where it varies. */
+/* The type of component c in programs. A varying first extent is the whole batch's. */
 static Type whole_type(const Dataset *d, int c, int64_t batch, const Type *whole, bool *varies) {
   Type t = *dataset_component(d, c);
   *varies = batch && t.rank > 0 && t.shape[0] < 0;

@@ -1,4 +1,4 @@
-/* Iterators: a tree of stages, its position, and the way back to it. */
+/* Iterators: a tree of stages with its position, and how to save and restore it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static Status tree_init(Tree *t, Error *e, Dataset *d, const DataContext *c) {
   return s;
 }
 
-/* A saved one, from which the dataset goes on counting, or the next. */
+/* The iteration number: a saved one, after which the dataset goes on counting, or the next. */
 static uint64_t iteration_of(Dataset *d, const int64_t *saved, bool peek) {
   if (!saved) return atomic_fetch_add(&d->iterations, peek ? 0 : 1);
   atomic_store(&d->iterations, (uint64_t)*saved + 1);
@@ -81,8 +81,8 @@ void iterator_cancel(Iterator *it) {
   host_calls_notify(it->tree.host);
 }
 
-/* A thread that reads ahead is better than anything else that could be done, and its ring is the
- * caller's to empty. */
+/* Not with a prefetching thread: reading ahead is its work already, and only the reading thread may
+ * empty its ring. */
 bool iterator_may_be_read_aside(const Iterator *it) {
   return !it->needs_caller &&
          atomic_load_explicit(&it->tree.spare_threads, memory_order_relaxed) == it->spare_threads;
@@ -101,7 +101,7 @@ static Status begin(Iterator *it, Error *e) {
   return s;
 }
 
-/* An element that failed has had its position. */
+/* A failed element keeps its position. */
 static void count(Iterator *it, Status s, bool end) {
   if (s == OK ? !end : s != ERR_CANCELLED) it->position++;
 }
@@ -143,7 +143,8 @@ Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e) {
   return s;
 }
 
-/* What a saved position holds: version, position, seed, number of shuffles; iteration numbers. */
+/* The layout of a saved position: version, position, seed, number of shuffles, iteration
+ * numbers. */
 enum {
   SAVED_VERSION,
   SAVED_POSITION,
@@ -243,7 +244,7 @@ Iterator *iterator_restore(Error *e, Dataset *d, const DataContext *context, con
   int64_t position = word[SAVED_POSITION];
   Iterator *it = open_at(e, d, &c, word + SAVED_ITERATION);
   if (!it) return NULL;
-  /* what failed on the way was told when it was read first */
+  /* failures on the way were reported when the elements were first read */
   Status s = iterator_pass(it, position, &skipped, e);
   if (s == OK && skipped < position)
     s = dataset_fail(d, e, ERR_OUT_OF_RANGE,

@@ -23,7 +23,7 @@ typedef struct Item {
   char *scratch; /* for static inputs: all components */
   const MapFunction *function;
   uint64_t number; /* of the element */
-  bool waits;      /* it is there, but its computation was interrupted */
+  bool waits;      /* its input has been read, but its computation was interrupted */
   Status status;
   Error error;
 } Item;
@@ -35,21 +35,22 @@ typedef struct MapStage {
   Item *item;
   uint64_t fetched; /* elements of the input so far */
   int first, ready; /* of the group: those not yet handed out */
-  bool drained;     /* the input ended behind the group */
-  Status late;      /* the input failed behind the group */
+  bool drained;     /* the input ended after the group */
+  Status late;      /* the input failed after the group */
   Error late_error;
   void **into; /* [input components] */
 } MapStage;
 
-/* Of element k of this reading: k itself the first time, elsewhere in another epoch or
- * iteration. */
+/* The number of element k of this reading: k in the first epoch and iteration, in others a number
+ * of another range. */
 static uint64_t element_number(const Stage *s, uint64_t k) {
   return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
 }
 
 static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset)->function; }
 
-/* Does the input write into memory of ours? Otherwise its tensors are used where they are. */
+/* Whether the input writes into the item's scratch memory. Otherwise its tensors are used in
+ * place. */
 static bool uses_scratch(const Stage *s) {
   return s->input->dataset->is_static && (s->input->rows || s->input->class->next_into);
 }
@@ -127,7 +128,7 @@ static void map_close(Stage *s) {
   free(m->into);
 }
 
-/* Replace what isn't dense: programs read memory row by row. */
+/* Replaces tensors that aren't dense, as programs read dense memory. */
 static Status make_dense(Item *item, int count, Error *e) {
   for (int c = 0; c < count; c++) {
     if (!tensor_is_dense(item->in[c])) {
@@ -186,8 +187,8 @@ static void run_item(void *context, int64_t chunk, int slot) {
   item->status = run(&m->base, item, m->worker[slot], item->out_data, &item->error);
 }
 
-/* Read a group and compute it. What the input reports behind it waits until the group is used
- * up. */
+/* Reads a group and computes it. The input's end or failure after it is reported when the group is
+ * used up. */
 static void fill_group(MapStage *m) {
   m->first = m->ready = 0;
   m->late_error.status = OK;
@@ -204,7 +205,7 @@ static void fill_group(MapStage *m) {
   pool_run(m->base.scope->tree->pool, m->ready, run_item, m);
 }
 
-/* The same for one element at a time, where it isn't there already. */
+/* The same for one element, unless it has been read already. */
 static Status fetch_one(MapStage *m, bool *end, Error *e) {
   Item *item = &m->item[0];
   *end = false;
@@ -219,7 +220,7 @@ static Status run_one(MapStage *m, void *const *out, Error *e) {
   return status;
 }
 
-/* One whose computation was interrupted is computed when it is asked for again. */
+/* Computes an element whose computation was interrupted. */
 static void compute_again(MapStage *m, Item *item) {
   error_clear(&item->error);
   item->status = run(&m->base, item, m->worker[0], item->out_data, &item->error);
@@ -281,7 +282,7 @@ static Status map_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   return OK;
 }
 
-/* What is left out needn't be computed. */
+/* Skipped elements are not computed. */
 static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   MapStage *m = (MapStage *)s;
   if (m->item_count == 1 && m->item[0].waits) m->item[0].waits = false, ++*skipped;

@@ -1,8 +1,8 @@
-/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens
- * of microseconds when one of them sleeps, more than most elements, and the thread's core is
- * missing where elements are used: so elements are first made inline and timed, and a thread is
- * started only when that pays. Row numbers are never worth one. Elements, failures and the end
- * travel through one ring, in order. */
+/* prefetch: elements made ahead by a thread of their own. A hand-off between threads costs tens of
+ * microseconds if one of them sleeps, more than most elements. The thread also takes a core from
+ * the computation that uses the elements. So elements are first made inline and timed, and a thread
+ * is started only if that pays. Row numbers are never worth a thread. Elements, failures and the
+ * end travel through one ring, in order. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,10 +28,11 @@ typedef struct Slot {
 
 typedef struct PrefetchStage {
   Stage base;
-  Scope scope;              /* of what is read ahead */
-  int timed;                /* elements in a row */
-  double fastest, briefest; /* of them: seconds to make one, seconds between two (to use one) */
-  double left;              /* when the last one was handed out */
+  Scope scope; /* of what is read ahead */
+  int timed;   /* consecutive elements timed */
+  /* seconds: the least to make one, and the least between two (to use one) */
+  double fastest, briefest;
+  double left; /* when the last one was handed out */
   bool threaded;
   pthread_t thread;
   int depth;
@@ -101,7 +102,7 @@ static bool new_slots(PrefetchStage *p) {
   return p->slot != NULL;
 }
 
-/* Together with the pool no more threads than were allowed compute: it rests one of its own. */
+/* The pool rests one of its threads, so that no more threads compute than were allowed. */
 static bool take_thread(Tree *t) {
   int spare = atomic_load(&t->spare_threads);
   while (spare > 0)
@@ -118,7 +119,7 @@ static void return_thread(Tree *t) {
   atomic_fetch_add(&t->spare_threads, 1);
 }
 
-/* Signals are the script's thread's. When no thread can be had, elements go on being made
+/* Signals are left to the script's thread. If no thread can be started, elements are still made
  * inline. */
 static void start_thread(PrefetchStage *p) {
   Tree *t = p->scope.tree;
@@ -135,9 +136,9 @@ static void start_thread(PrefetchStage *p) {
   return_thread(t);
 }
 
-/* Inline an element and its use follow each other; side by side the slower one counts, and what
- * uses elements has one core less. It is taken to be perfectly parallel, so a thread is started
- * only when it surely pays. */
+/* Inline, the times of making and using an element add up. With a thread the longer one counts, and
+ * the use has one core less. The use is assumed to be perfectly parallel, so a thread is started
+ * only if it surely pays. */
 static bool pays(const PrefetchStage *p) {
   int team = pool_size(p->scope.tree->pool);
   double slowed = team > 1 ? p->briefest * team / (team - 1) : p->briefest;
@@ -145,7 +146,7 @@ static bool pays(const PrefetchStage *p) {
   return p->fastest >= WORTH_A_THREAD && beside < 0.9 * (p->fastest + p->briefest);
 }
 
-/* Elements cost what the fastest of a few costs: the others waited for something. */
+/* The fastest of a few elements is their cost: the others waited for something. */
 static void note_time(PrefetchStage *p, double begin, double end) {
   double making = end - begin, between = begin - p->left;
   if (!p->timed || making < p->fastest) p->fastest = making;

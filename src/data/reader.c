@@ -142,7 +142,7 @@ static char *join(const char *folder, const char *name) {
   return path;
 }
 
-/* Sorted names in a folder of what is of a kind. */
+/* The sorted names of a folder's entries of one kind. */
 static Status list_names(Error *e, const char *who, const char *path, FileKind kind, char ***names,
                          int *count) {
   DIR *dir = opendir(path);
@@ -234,8 +234,8 @@ void image_folder_clear(ImageFolder *f) {
   *f = (ImageFolder){.class_count = 0};
 }
 
-/* A coordinate of the result in the source (pixels are squares: half-pixel centres), and its
- * neighbours' weights. */
+/* The position of a result's coordinate in the source (half-pixel centres), and its neighbours'
+ * weights. */
 typedef struct Sample {
   int64_t low, high;
   float share; /* of high */

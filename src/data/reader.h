@@ -5,14 +5,14 @@
 #define IPULUA_DATA_READER_H
 #include "data/dataset.h"
 
-/* Lines without their ends ("\n" or "\r\n"): u8 [-1]. gzipped or not. */
+/* Lines without their ends (" " or "\r ") as u8 [-1]. The file may be gzipped. */
 Dataset *dataset_from_lines(Error *e, const char *source, const char *path);
 /* The text's characters as Unicode numbers, int32 [n]; bytes that aren't UTF-8 count as Latin-1. */
 Tensor *text_read_characters(Error *e, const char *path);
 Tensor *text_read_bytes(Error *e, const char *path); /* u8 [n] */
 
-/* Files of a folder's folders, each of which is a class, or of the folder itself (flat); classes
- * and files in the order of their names. */
+/* The files in a folder's subfolders, where each subfolder is a class. flat: the files in the
+ * folder itself. Classes and files are in the order of their names. */
 typedef enum FileKind {
   FILE_FOLDER,
   FILE_PICTURE, /* .png, .jpg, .jpeg */
@@ -30,8 +30,8 @@ Status image_folder_list(Error *e, const char *path, ImageFolder *out);
 Status class_files_list(Error *e, const char *who, const char *path, FileKind kind, bool flat,
                         ImageFolder *out);
 void image_folder_clear(ImageFolder *f);
-/* (u8 [height, width, channels], int32 label). height and width 0: as they are. Takes the list
- * over, also on failure. */
+/* (u8 [height, width, channels], int32 label). height and width 0: as they are. It takes over the
+ * list, also on failure. */
 Dataset *dataset_from_images(Error *e, const char *source, ImageFolder *files, int64_t height,
                              int64_t width, int channels);
 #endif

@@ -6,7 +6,7 @@
 #include "base/arith.h"
 #include "data/stage.h"
 
-/* Rows per chunk are chosen so that a chunk is worth a hand-off to another thread; by sizes
+/* A chunk has as many rows as make it worth a hand-off to another thread. It depends on sizes
  * alone. */
 enum { CHUNK_BYTES = 64 << 10, PARALLEL_FROM = 128 << 10, LINE = 64 };
 

@@ -1,4 +1,4 @@
-/* Which elements, and how often: take, skip, shard, repeat, enumerate. */
+/* take, skip, shard, repeat and enumerate. */
 #include "base/arith.h"
 #include "data/stage.h"
 
@@ -39,7 +39,7 @@ static Status take_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Erro
   return status;
 }
 
-/* An element that fails counts: it was asked for. One that was interrupted is still to come. */
+/* A failed element counts. An interrupted one doesn't, as it is still to come. */
 static Status counted(Stage *s, Status status) {
   if (status != ERR_CANCELLED) ((CountStage *)s)->position++;
   return status;
@@ -81,8 +81,8 @@ Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) 
   return dataset_finish(e, d);
 }
 
-/* skip and shard; position: elements to be left out before the next one. They aren't asked for,
- * so nobody is told when one fails. */
+/* skip and shard; position: elements to be skipped before the next one. Their failures are not
+ * reported. */
 static Status leave_out(Stage *s, Error *e) {
   return stage_pass_owed(s->input, &((CountStage *)s)->position, e);
 }
@@ -136,7 +136,7 @@ static Status shard_open(Stage *s, Error *e) {
   return open_over_rows(s, e);
 }
 
-/* Behind an element of this shard those of the others are left out. */
+/* After an element of this shard, the elements of the other shards are skipped. */
 static Status read_by_shard(Stage *s, Status status) {
   if (status != ERR_CANCELLED) ((CountStage *)s)->position = counts(s)->count - 1;
   return status;
@@ -256,7 +256,8 @@ static Status repeat_next_into(Stage *s, void *const *out, bool *end, Error *e) 
   return status;
 }
 
-/* Whole epochs of known length needn't be read. The current one is read to its end first. */
+/* Whole epochs of known length are skipped without reading, after the current one has been read to
+ * its end. */
 static Status repeat_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   CountStage *r = (CountStage *)s;
   int64_t epoch_length = s->dataset->input[0]->cardinality, count = counts(s)->count;

@@ -1,9 +1,12 @@
-/* shuffle: a buffer of elements, one drawn at random, its slot filled by the next element, or by
- * the last one when there are no more: the same order whatever the elements are kept as. Over
- * rows the buffer holds row numbers, and nothing is copied before somebody gathers; small
- * elements of one shape lie in it side by side, where tensors would take many times their bytes.
- * The order is a function of the seed, of which iterator of the dataset this is and of the epoch
- * in it; draw number i uses number i of the random stream. */
+/* shuffle: elements are drawn at random from a buffer. A drawn element's slot is filled by the next
+ * element of the input, or after its end by the buffer's last one.
+ *
+ * Over rows the buffer holds row numbers, and a batch gathers the rows themselves. Small elements
+ * of one shape lie in the buffer side by side, as tensors would take many times their bytes. The
+ * order is the same for each representation.
+ *
+ * The order is a function of the seed, the iterator's number and the epoch. Draw i uses number i of
+ * the random stream. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +98,7 @@ static Status shuffle_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, E
     if (!f->drained) {
       status = stage_indices(s->input, next, want, &fresh, e);
       if (status == OK) f->drained = fresh < want;
-      else want = fresh; /* what came before an interruption */
+      else want = fresh; /* keeps the rows read before an interruption */
     }
     for (int64_t i = 0; i < want && f->count; i++) {
       int k = draw(f);
@@ -110,8 +113,8 @@ static Tensor **element(ShuffleStage *f, int k) {
   return f->element + (size_t)k * (size_t)f->base.dataset->count;
 }
 
-/* Where the next element of the input goes; -1: the buffer is full. Elements are read before a
- * draw, so that a failing input costs none. */
+/* The slot for the input's next element; -1: the buffer is full. Elements are read before a draw,
+ * so that a failing input loses none. */
 static int vacant(const ShuffleStage *f) {
   if (f->drained) return -1;
   return f->has_gap ? f->gap : f->count < limit(&f->base) ? f->count : -1;
@@ -128,7 +131,7 @@ static void move_element(ShuffleStage *f, int from, int to) {
   memset(element(f, from), 0, bytes);
 }
 
-/* The input has ended: the last element takes the place of the one that was drawn. */
+/* At the input's end: the buffer's last element moves to the slot of the drawn one. */
 static void input_ended(ShuffleStage *f, void (*move)(ShuffleStage *, int from, int to)) {
   f->drained = true;
   if (!f->has_gap) return;
@@ -153,8 +156,7 @@ static Status fill_elements(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-/* Element k is handed out; its slot is filled at the next request, or at once when there are no
- * more. */
+/* Hands out element k. Its slot is filled at the next request, or at once after the input's end. */
 static void leave(ShuffleStage *f, int k, void (*move)(ShuffleStage *, int from, int to)) {
   f->has_gap = true;
   f->gap = k;

@@ -1,4 +1,4 @@
-/* Tensors as datasets, and numbers in a row. */
+/* from_tensors, from_tensor_slices and range. */
 #include <stdlib.h>
 
 #include "base/arith.h"
@@ -51,7 +51,7 @@ Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *c
   return dataset_finish(e, d);
 }
 
-/* from_tensor_slices: the rows of tensors; also zip of such. */
+/* from_tensor_slices: the rows of tensors; also a zip of such datasets. */
 typedef struct RowsDataset {
   Dataset base;
   Rows *rows;

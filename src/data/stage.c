@@ -1,4 +1,5 @@
-/* The calls from one stage to the one below it, and what the stages of one iterator share. */
+/* The calls from one stage to the one below it, and the state that the stages of one iterator
+ * share. */
 #include "data/stage.h"
 
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static Status next_row(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
-/* What failed isn't the end, whatever a part of the stage came to before. */
+/* A failure isn't the end, even if a part of the stage has come to its end. */
 static Status note_end(Stage *s, Status status, bool *end) {
   if (status != OK) *end = false;
   if (*end) s->ended = true;
@@ -98,7 +99,7 @@ Status stage_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return note_end(s, s->class->next(s, out, end, e), end);
 }
 
-/* The way of stages that know only whole tensors. */
+/* next_into for stages that have only next. */
 static Status next_copied(Stage *s, void *const *out, bool *end, Error *e) {
   int count = s->dataset->count;
   Tensor *few[8] = {NULL}, **t = few;

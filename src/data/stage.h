@@ -23,7 +23,7 @@ struct Dataset {
   _Atomic int references;
   const StageClass *class;
   char *source;
-  int depth;    /* of the chain: bounded, as chains are walked recursively */
+  int depth;    /* length of the chain, which is bounded, as chains are walked recursively */
   int count;    /* components */
   Type *type;   /* [count] */
   bool *nested; /* [count] */
@@ -32,7 +32,7 @@ struct Dataset {
   int64_t batch; /* of a stage that batches and keeps the remainder: elements; else 0 */
   int input_count;
   Dataset **input;
-  const Rows *rows;            /* elements 0 … length-1, when they lie in memory for good */
+  const Rows *rows;            /* elements 0 … length-1, if they stay in memory */
   _Atomic uint64_t iterations; /* iterators that were opened */
   HostDeferred deferred;
 };
@@ -41,27 +41,27 @@ struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
   bool shuffles;                     /* its order depends on how many iterators there were before */
-  /* it calls the script, or computes on several threads; NULL: it doesn't */
+  /* whether it calls the script, or computes on several threads; NULL: false */
   bool (*needs_caller)(const Dataset *d);
-  /* what the larger struct holds; may be NULL, as all below but open, next */
+  /* frees the larger struct's own fields; may be NULL, like all below except open and next */
   void (*free)(Dataset *d);
   Status (*open)(Stage *s, Error *e);
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
   Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
   Status (*next_into)(Stage *s, void *const *out, bool *end, Error *e); /* NULL: next, copied */
-  /* Up to n row numbers of s->rows; *got < n only at the end. For stages that set s->rows in
-   * open, instead of next and next_into. */
+  /* Up to n row numbers of s->rows; *got < n only at the end. Stages that set s->rows in open have
+   * it instead of next and next_into. */
   Status (*indices)(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
   Status (*skip)(Stage *s, int64_t n, int64_t *skipped, Error *e); /* NULL: next, dropped */
 };
 
-/* A shuffle that was there when the iterator was opened. */
+/* A shuffle that existed when the iterator was opened. */
 typedef struct KnownShuffle {
   const Dataset *dataset;
   uint64_t iteration; /* iterators of it before this one */
 } KnownShuffle;
 
-/* What the stages of one iterator share; constant while there are threads. */
+/* State shared by the stages of one iterator; constant while there are threads. */
 typedef struct Tree {
   HostCalls *host;
   bool owns_host;
@@ -69,20 +69,20 @@ typedef struct Tree {
   uint64_t seed;
   uint64_t iteration; /* iterators of the whole dataset before this one */
   _Atomic int spare_threads;
-  bool aside; /* now: read by a thread that idles. No other one could make that cheaper */
+  bool aside; /* now read by a thread that would idle: starting a thread for it can't pay */
   int shuffle_count, shuffle_capacity;
   KnownShuffle *shuffle;
 } Tree;
 
-/* What can be given up as one (an iterator, or what a thread of it reads), and where a reading
- * began. What a cache keeps is a function of the dataset, not of when it was first read: below
- * one, random numbers and orders are those of the first reading. */
+/* A part that can be cancelled on its own, and where its reading began. It is an iterator, or the
+ * stages that one of its threads reads. Below a cache, random numbers and orders are always the
+ * first reading's. So cached elements don't depend on when they were first read. */
 typedef struct Scope {
   Tree *tree;
   const struct Scope *parent;
-  /* epoch in which the dataset, or the one that a function made and this reads, was opened */
+  /* the epoch in which its dataset was opened */
   uint64_t birth;
-  bool made; /* by a function: in this iteration */
+  bool made; /* its dataset was made by a function in this iteration */
   bool kept; /* below a cache: as in the first iteration */
   _Atomic bool cancelled;
   _Atomic bool threaded; /* read by a thread of its own, which Ctrl-C leaves alone */
@@ -111,26 +111,26 @@ Dataset *dataset_finish(Error *e, Dataset *d);
 /* Fails with the stage's name and line. */
 Status dataset_fail(const Dataset *d, Error *e, Status s, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* An error from elsewhere happened in this stage: say so. Returns s. */
+/* Adds the stage to an error from below. Returns s. */
 Status dataset_blame(const Dataset *d, Error *e, Status s);
-/* Of a dataset under construction: name and source given. NULL. */
-/* Of stages that take no elements in which a component is a dataset itself. */
+/* Fails if a component of in is a dataset itself. */
 Status stage_refuse_nested(Error *e, const char *name, const char *source, const Dataset *in);
+/* Fails for a dataset under construction, of this name and source. Returns NULL. */
 void *source_fail(const char *name, const char *source, Error *e, Status s, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-bool dataset_needs_caller(const Dataset *d); /* it, or one that it reads */
+bool dataset_needs_caller(const Dataset *d); /* itself, or a dataset that it reads */
 bool stage_calls_script(const Dataset *d);   /* a needs_caller: yes */
 /* From any thread; the callbacks' contexts are released on the script's. */
 void dataset_release_from(HostCalls *host, Dataset *d);
 int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
 
-/* Stages. After a failure that isn't ERR_CANCELLED the element that failed is behind: elements
- * keep their positions, whatever fails. A stage that makes one of several leaves the others behind
- * too, but only when it is asked again, so that failures are told at once. After ERR_CANCELLED
- * (an interruption) the next request gives what this one would have given: a stage keeps what it
- * has read for it. Row numbers that came with it count as given. */
+/* Stages. After a failure other than ERR_CANCELLED the failed element counts as read, so elements
+ * keep their positions. A stage that makes one element of several skips the others too. It does so
+ * at the next request, so that failures are reported at once. After ERR_CANCELLED (an interruption)
+ * the next request gives the element that this one would have given. The stage keeps its input for
+ * it. Row numbers that came with it count as given. */
 Scope scope_within(const Scope *parent);
-/* what orders and random numbers of this reading depend on, beside its epoch */
+/* The iteration number, on which orders and random numbers depend beside the epoch. */
 uint64_t stage_iteration(const Stage *s);
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
 void stage_close(Stage *s);                  /* NULL is fine */
@@ -138,27 +138,27 @@ Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, 
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
 Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
 Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
-/* *skipped counts an element that failed, too */
+/* *skipped includes failed elements. */
 Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
-/* The same, whatever fails on the way. */
+/* The same, but goes on after failures. */
 Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e);
-/* Elements that are still to be left behind. */
+/* Skips the *owed elements that a failure has left to be skipped. */
 Status stage_pass_owed(Stage *s, int64_t *owed, Error *e);
 /* ERR_CANCELLED in loops that may be endless */
 Status stage_check_cancelled(const Stage *s, Error *e);
 bool scope_is_cancelled(const Scope *scope);
-/* Should who reads in this scope stop because of Ctrl-C? A call that will stop in good order by
- * itself is let alone by the first one. */
+/* Whether reading in this scope should stop because of Ctrl-C. The first Ctrl-C doesn't interrupt a
+ * call that stops in good order by itself. */
 bool scope_is_interrupted(const Scope *scope);
-Status scope_interrupt(Error *e); /* stop: the interruption is taken */
+Status scope_interrupt(Error *e); /* takes the interruption, and fails with it */
 Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below d */
-/* The place of d among the known shuffles, or -1. */
+/* The index of d among the known shuffles, or -1. */
 int tree_find_shuffle(const Tree *t, const Dataset *d);
-/* The epoch of the k-th reading of something that is itself read in this epoch. */
+/* The epoch number of the k-th reading of an input, inside `epoch` of its reader. */
 uint64_t epoch_within(uint64_t epoch, uint64_t k);
 
 /* Rows. */
-/* retains or packs; length: the shortest */
+/* Retains dense tensors and packs others. Its length is the shortest tensor's. */
 Rows *rows_new(Error *e, int count, Tensor *const *tensors);
 void rows_free(Rows *r);
 /* Component c of n rows, one after the other, to out. */
@@ -177,7 +177,7 @@ Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *cons
 
 /* Elements as lists of tensors. */
 void tensors_release(Tensor **t, int count); /* and sets them to NULL */
-/* do they match d's components? */
+/* Fails unless they match d's components. */
 Status tensors_check(const Dataset *d, Error *e, Tensor *const *t);
 bool type_matches(const Type *spec, const Type *t); /* -1 matches any extent */
 #endif

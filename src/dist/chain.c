@@ -1,8 +1,10 @@
-/* A sum that goes along the chain of instances, in pieces: the prefix up, from each to the next,
- * the sums of all back down. All links are busy both ways. An instance has CHAIN_PIECES pieces on
- * their way in each direction; a piece's slot is free again when what was sent from it has left.
+/* A sum over a chain of instances, in pieces. Prefixes travel up, from each instance to the next,
+ * and the complete sums travel back down, so that all links are busy both ways. An instance has
+ * CHAIN_PIECES pieces under way in each direction. A piece's slot is free again after its send has
+ * completed.
  *
- * State of a slot: what it waits for. Requests: those of the upward slots first. */
+ * A slot's state names the event that it waits for. Requests are ordered by direction, upward slots
+ * first. */
 #include "dist/chain.h"
 
 #include <stdlib.h>
@@ -112,8 +114,8 @@ static void take(Chain *c, int way, int64_t piece) {
                slot_of(c, way, piece) + HEADER_BYTES);
 }
 
-/* The next piece upward, if its slot is there: this instance's share is put in, and it goes on. The
- * last instance has the sums then, and sends them down from the same slot. */
+/* Works on the next piece upward, if its slot is ready: adds this instance's share and sends it on.
+ * On the last instance the piece is then complete, and is sent down from the same slot. */
 static Status work_up(Chain *c, bool *worked) {
   Way *w = &c->way[UP];
   if (w->next >= c->pieces) return OK;
@@ -142,7 +144,7 @@ static Status work_down(Chain *c, bool *worked) {
   return s;
 }
 
-/* Slots whose request is done. */
+/* Advances the slots whose request has completed. */
 static void look(Chain *c) {
   for (int i = 0; i < 2 * CHAIN_PIECES; i++) {
     SlotState *p = &c->way[i / CHAIN_PIECES].state[i % CHAIN_PIECES];
@@ -195,7 +197,7 @@ static Status chain(Instances *t, const Meeting *m, const ChainSum *sum, Error *
   c.way[DOWN] = (Way){.from = t->rank < last ? t->rank + 1 : -1, .to = t->rank ? t->rank - 1 : -1};
   if (interrupt_pending() != INTERRUPT_NONE) c.flags = FLAG_STOP;
   Status s = make_slots(t, e);
-  /* boards are where others wait: pieces alone would miss who comes to another meeting */
+  /* others wait at the boards: without this, an instance at another meeting would not be noticed */
   if (s == OK && t->window)
     s = come_together(t, m, NULL, 0, (size_t)sum->count * sum->element_bytes, -1, e);
   if (s != OK) return s;

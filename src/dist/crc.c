@@ -1,5 +1,5 @@
-/* CRC32C, by its polynomial's bits: what is compared are shapes and weights that were assigned, no
- * streams. */
+/* CRC32C, bit by bit: the data to compare (shapes, assigned weights) are too small for a table to
+ * pay. */
 #include "dist/crc.h"
 
 enum { POLYNOMIAL = (int)0x82f63b78u };

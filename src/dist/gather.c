@@ -1,5 +1,5 @@
-/* Everybody's bytes to everybody. Headers go first, with small data behind them; larger data follow
- * when the headers agree. */
+/* All-gather of bytes. Headers go first, with small data after them in the same message. Larger
+ * data follow when the headers agree. */
 #include "dist/gather.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static size_t bytes_of(const Part *part, int parts) {
   return bytes;
 }
 
-/* What an instance has said of the meeting that this one is at. */
+/* The message of instance q for the current meeting. */
 static char *message_of(const Instances *t, int q) {
   return t->window ? board_entry(t, q)->message : t->peer[q].message;
 }

@@ -67,7 +67,8 @@ static void describe_begin(const void *context, char *text, size_t n) {
   snprintf(text, n, "the beginning");
 }
 
-/* Who is where, so that a wait can look whether somebody still is. */
+/* Exchanges host names and process ids, with which a wait can test whether a process still
+ * exists. */
 static Status introduce(Instances *t, Error *e) {
   struct {
     char host[64];
@@ -87,8 +88,8 @@ static Status introduce(Instances *t, Error *e) {
   return s;
 }
 
-/* What a launcher sends where another instance has failed, or at a Ctrl-C: it stops what runs in
- * good order, as the latter does. */
+/* SIGTERM: launchers send it after another instance has failed, and at Ctrl-C. Either way the
+ * script is interrupted. */
 static void on_terminate(int number) {
   (void)number;
   interrupt_terminate();
@@ -122,7 +123,8 @@ Status instances_begin(Error *e, const char *plugin, const char *launcher, int r
   if (s == OK) s = shared_begin(t, e);
   if (s == OK) hear_launcher();
   if (s == OK) *out = t;
-  else free(t); /* what the library holds of it stays: the process ends */
+  /* memory that the library still uses stays allocated: the process is about to end */
+  else free(t);
   return s;
 }
 
@@ -145,7 +147,8 @@ Status instances_look(Instances *t, Error *e) {
   static const double interval = 0.05;
   double now = clock_seconds();
   if (now - t->looked < interval) return OK;
-  if (pthread_mutex_trylock(&t->lock)) return OK; /* somebody meets, and looks */
+  /* another thread is in a meeting, and reads notices there */
+  if (pthread_mutex_trylock(&t->lock)) return OK;
   t->looked = now;
   notices_take(t);
   notices_sent(t);
@@ -170,7 +173,7 @@ static bool any_failed(const Instances *t) {
   return t->failure.status != OK;
 }
 
-/* False: somebody who has not failed, or has, doesn't end. */
+/* False: an instance doesn't end within the time limit after a failure. */
 static bool wait_for_ends(Instances *t, int status) {
   static const double max = 3;
   double failed_since = 0;
@@ -187,7 +190,7 @@ static bool wait_for_ends(Instances *t, int status) {
   return true;
 }
 
-/* Requests that nobody answers would keep the library from ending. */
+/* The communication library can't end while there are unanswered requests. */
 static bool is_idle(Instances *t) {
   static const double max = 0.5;
   double began = clock_seconds();

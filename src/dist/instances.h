@@ -1,6 +1,6 @@
 /* The instances of one training: processes that run the same script. A meeting is a point where all
- * exchange something; instances come to the same meetings in the same order, and whoever comes to
- * another one is told. How values combine is the caller's: what moves here is bytes.
+ * exchange bytes. Instances must come to the same meetings in the same order; a difference is an
+ * error that names both. The caller combines the values.
  *
  * Once an instance has failed, every meeting fails on all of them, with the same words. */
 #ifndef IPULUA_DIST_INSTANCES_H
@@ -12,18 +12,18 @@
 
 typedef struct Instances Instances;
 
-/* What meetings at one point of a program have cost an instance. */
+/* The cost to an instance of its meetings at one point of a program. */
 typedef struct MeetingTotals {
   int64_t bytes;          /* sent and received */
-  double seconds, waited; /* in them; of these, without anything to do */
+  double seconds, waited; /* inside meetings; the idle part of it */
 } MeetingTotals;
 
-/* What an instance comes to. Meetings with another kind or detail don't meet. */
+/* Identifies a meeting. Meetings of different kind or detail don't match. */
 typedef struct Meeting {
   uint32_t kind, detail;
-  MeetingTotals so_far; /* which the others are told */
-  bool varying;         /* each instance may bring another number of bytes */
-  /* What messages call it: "allreduce 'SUM' of float32[3] (train.lua:20)". */
+  MeetingTotals so_far; /* sent to the others */
+  bool varying;         /* the number of bytes may differ between instances */
+  /* Its name in messages: "allreduce 'SUM' of float32[3] (train.lua:20)". */
   void (*describe)(const void *context, char *text, size_t n);
   const void *context;
 } Meeting;
@@ -36,11 +36,12 @@ typedef struct FarMeeting {
 
 typedef struct Statistics {
   int64_t meetings, bytes_sent, bytes_received;
-  double seconds, waited; /* in meetings; of these, without anything to do */
+  double seconds, waited; /* inside meetings; the idle part of it */
 } Statistics;
 
-/* Opens a plug-in and joins the others. launcher: who started this process, for messages; rank and
- * size are what it said. One for the process, which never ends before instances_end. */
+/* Opens a plug-in and joins the others. launcher names the program that started this process, for
+ * messages. rank and size come from the launcher. There is one Instances for a process; it lives
+ * until instances_end. */
 Status instances_begin(Error *e, const char *plugin, const char *launcher, int rank, int size,
                        Instances **out);
 int instances_rank(const Instances *t);
@@ -48,21 +49,23 @@ int instances_count(const Instances *t);
 const char *instances_library(const Instances *t);
 const char *instances_host(const Instances *t, int instance);
 Statistics instances_statistics(const Instances *t);
-/* What another one said at the newest meeting that it had been cost by those before at that point;
- * of instances that a chain doesn't lead to it is what they said last. */
+/* The totals that another instance sent with its newest header, which cover the meetings before
+ * that one. A chain carries headers between neighbours only, so totals of other instances may be
+ * older. */
 MeetingTotals instances_told(const Instances *t, int instance);
 
-/* Whether the last meetings were told that somebody wants to stop: the same everywhere. */
+/* Whether an instance has asked to stop at one of the last meetings. All instances get the same
+ * answer. */
 bool instances_asked_to_stop(const Instances *t);
 void instances_forget_stop(Instances *t);
 
-/* What this instance computes has failed: all are told. e becomes what every meeting fails with. */
+/* Tells all instances that this one has failed. e becomes the error of every later meeting. */
 void instances_fail(Instances *t, Error *e);
-/* What others have said meanwhile: fails when one of them has failed. Cheap enough for each
- * iteration. */
+/* Reads the notices of other instances, and fails if one of them has failed. It is cheap enough to
+ * be called in each iteration. */
 Status instances_look(Instances *t, Error *e);
-/* The script has ended with a status, and words if it failed. Waits for the others, leaves the
- * library and gives the status that the process ends with. Words and output must have been written
- * before. */
+/* Ends the job for a script that has ended with a status, and with a message if it failed. It waits
+ * for the others, closes the plug-in and returns the exit status of the process. All output must
+ * have been written before. */
 int instances_end(Instances *t, int status, const char *words);
 #endif

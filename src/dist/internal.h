@@ -1,5 +1,4 @@
-/* What an instance is to the files of this folder: its state, and the messages between
- * instances. */
+/* The state of an instance, and the messages between instances. Inside of this folder only. */
 #ifndef IPULUA_DIST_INTERNAL_H
 #define IPULUA_DIST_INTERNAL_H
 #include <pthread.h>
@@ -13,14 +12,14 @@
 enum {
   WORDS = 1600,            /* of an instance, in a notice */
   INLINE_BYTES = 4096,     /* data of a meeting that travel with its header */
-  CHAIN_BYTES = 128 << 10, /* of a piece of a chain */
-  CHAIN_PIECES = 4,        /* that are on their way at once, up and down */
+  CHAIN_BYTES = 128 << 10, /* of a chain's piece */
+  CHAIN_PIECES = 4,        /* under way at once, in each direction */
   MESSAGE_BYTES = 64 + CHAIN_BYTES,
   TAG = 1,
   LARGE_SEND = 1 << 24, /* in request_peer: what is sent may wait for its receiver */
 };
 
-/* In front of every message of a meeting; data begin behind 64 bytes. */
+/* The header of every message of a meeting. Data begin at byte HEADER_BYTES. */
 typedef struct Header {
   uint32_t number, kind, detail, flags;
   int64_t bytes;  /* of data that the sender brings */
@@ -30,7 +29,7 @@ typedef struct Header {
 enum { HEADER_BYTES = 64, FLAG_STOP = 1 };
 _Static_assert(sizeof(Header) <= HEADER_BYTES, "a header has its room");
 
-/* What goes over the control channel. */
+/* The messages of the control channel. */
 typedef enum NoticeKind { NOTICE_END = 1, NOTICE_FAIL, NOTICE_DIFFERENCE } NoticeKind;
 typedef struct Notice {
   int32_t kind, status;
@@ -48,7 +47,7 @@ typedef struct Peer {
   int64_t pid;
   bool ended;
   int end_status;
-  char *where;   /* what it was in when it found a difference; NULL: not told */
+  char *where;   /* its meeting when it found a difference; NULL: not told */
   char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
   char *data;    /* larger data */
   size_t capacity;
@@ -56,12 +55,12 @@ typedef struct Peer {
   struct Board *board; /* in its shared memory; NULL: instances share none */
 } Peer;
 
-/* In front of an instance's shared memory. A header and the data behind it stand in the entries in
- * turn: who writes the one of meeting n knows that all have come to n - 1, and have read that of
- * n - 2. */
+/* The beginning of an instance's shared memory. Meetings use the two entries in turn. The writer of
+ * meeting n knows that all have come to meeting n - 1. So all have read the entry of meeting n - 2,
+ * and it may be overwritten. */
 typedef struct Entry {
   union {
-    _Atomic uint32_t number; /* header.number, written when all else is there */
+    _Atomic uint32_t number; /* header.number, written last */
     char message[HEADER_BYTES + INLINE_BYTES];
   };
 } Entry;
@@ -72,7 +71,7 @@ enum { WINDOW_BYTES = 32 << 20, BOARD_BYTES = 3 << 12 };
 _Static_assert(offsetof(Header, number) == 0, "what is waited for is the number");
 _Static_assert(sizeof(Board) <= BOARD_BYTES, "a board has its room");
 
-/* What of the shared memory is in use, in order. */
+/* Allocated ranges of the shared memory, in ascending order. */
 typedef struct Placed {
   size_t begin, end;
   struct Placed *next;

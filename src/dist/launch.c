@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Who launches, by what variables; the first that is there. */
+/* Launchers and the variables that they set. The first one found counts. */
 static const struct Launcher {
   const char *name, *library, *size, *rank, *local_size, *local_rank;
-  int min; /* instances, of which it is one that counts */
+  int min; /* with fewer instances it is ignored */
 } launchers[] = {
     {"Open MPI's mpirun", "openmpi", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", 1},

@@ -1,4 +1,4 @@
-/* What a launcher left in the environment: for which nothing is opened. */
+/* The launcher's variables in the environment. Reading them opens no library. */
 #ifndef IPULUA_DIST_LAUNCH_H
 #define IPULUA_DIST_LAUNCH_H
 
@@ -10,7 +10,7 @@ typedef struct Launch {
 } Launch;
 
 Launch launch_read(void);
-/* Threads that a process computes with where nobody says: the processors that it may use, shared
- * with the instances beside it. */
+/* The default number of threads: the processors that this process may use, divided among the
+ * instances of its host. */
 int launch_threads(void);
 #endif

@@ -1,5 +1,5 @@
-/* Notices: what instances tell each other beside their meetings. An end, a failure, where each is
- * when they find that they have come to different meetings. */
+/* Notices: an instance's end, its failure, or, after instances have come to different meetings, the
+ * name of its own. */
 #include "dist/notices.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static bool is_sent(Instances *t, Sending *s) {
   return t->comm->test(s->request, t->count, &done) != 0 || done;
 }
 
-/* Forgets those that have arrived. */
+/* Frees the notices that have been delivered. */
 bool notices_sent(Instances *t) {
   for (Sending **s = &t->sending; *s;) {
     if (!is_sent(t, *s)) {
@@ -99,7 +99,7 @@ void notices_take(Instances *t) {
       free(n);
       return;
     }
-    while (t->comm->test(&request, 1, &done) == 0 && !done) continue; /* it is there already */
+    while (t->comm->test(&request, 1, &done) == 0 && !done) continue; /* it has arrived already */
     n->words[WORDS - 1] = 0;
     take(t, from, n);
     free(n);

@@ -1,6 +1,7 @@
-/* Memory that all instances of one host see: boards on which they note that they have come to a
- * meeting, and room for what they bring, which others read where it lies. It is the communication
- * library's; without it, or with instances on several hosts, all goes by messages. */
+/* Memory shared by the instances of one host. It begins with boards, on which instances note the
+ * meeting that they have come to. The rest holds their data, which others read in place. The
+ * communication library provides it. Without it, or with instances on several hosts, everything is
+ * sent as messages. */
 #include "dist/shared.h"
 
 #include <stdlib.h>
@@ -54,8 +55,8 @@ void instances_release(Instances *t, void *address) {
 
 /* ---- begin ---- */
 
-/* Pages are taken as they are used, from where a full file system ends a process without a word: so
- * each instance's share of what is free is halved. */
+/* Pages are allocated at their first use, and on a full file system that use kills the process. So
+ * each instance takes half of its share of the free space. */
 static int64_t room_for_window(const Instances *t) {
   const char *wanted = getenv("IPULUA_COMM_SHARED");
   struct statvfs disk;
@@ -72,7 +73,7 @@ static void describe(const void *context, char *text, size_t n) {
   if (n) strncpy(text, words, n - 1), text[n - 1] = 0;
 }
 
-/* The least that any has. */
+/* The minimum over all instances. */
 static Status min_of(Instances *t, int64_t *bytes, Error *e) {
   Brought *from = calloc((size_t)t->count, sizeof *from);
   if (!from) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
@@ -98,7 +99,7 @@ Status shared_begin(Instances *t, Error *e) {
     memset(mine, 0, BOARD_BYTES);
     made = bytes;
   }
-  s = min_of(t, &made, e); /* after which all boards are empty */
+  s = min_of(t, &made, e); /* and afterwards all boards are empty */
   for (int q = 0; q < t->count && s == OK && made; q++) t->peer[q].board = all[q];
   if (s == OK && made) t->window = (size_t)made;
   free(all);

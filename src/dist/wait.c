@@ -1,5 +1,5 @@
-/* Waiting for other instances: tests, then tests with pauses, and what ends a wait for somebody who
- * will not come. */
+/* Waiting for other instances: tests, then tests with pauses. A wait for an instance that will not
+ * come ends with an error. */
 #include "dist/wait.h"
 
 #include <errno.h>
@@ -44,13 +44,13 @@ static void words_of(const Meeting *m, char *text, size_t n) {
   if (m) m->describe(m->context, text, n);
 }
 
-/* Whom wait i of w->count is for; -1: it is over. */
+/* The instance that wait i of w->count is for; -1: it is over. */
 static int awaited(const Instances *t, const Wait *w, int i) {
   if (w->for_boards) return i == t->rank || board_is_there(t, i) ? -1 : i;
   return t->request[i] ? t->request_peer[i] & ~LARGE_SEND : -1;
 }
 
-/* The first instance that something is awaited from or wasn't taken by; -1: none. */
+/* The first instance with an uncompleted send or receipt; -1: none. */
 static int missing(const Instances *t, const Wait *w) {
   for (int i = 0; i < w->count; i++)
     if (awaited(t, w, i) >= 0) return awaited(t, w, i);
@@ -65,7 +65,7 @@ static int missing_and_ended(const Instances *t, const Wait *w) {
   return -1;
 }
 
-/* What it sent before it ended may still be on its way. */
+/* A message that it sent before it ended may still be under way. */
 static Status check_ended(Instances *t, Wait *w, Error *e) {
   int q = missing_and_ended(t, w);
   if (q < 0) return OK;

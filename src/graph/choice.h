@@ -1,11 +1,11 @@
-/* Attributes that are one of several words. */
+/* String attributes whose value is one of several words. */
 #ifndef IPULUA_GRAPH_CHOICE_H
 #define IPULUA_GRAPH_CHOICE_H
 #include "graph/op.h"
 
-/* Where in def->choices the word stands that given spells, in any letter case, and its length;
- * NULL: it spells none. */
+/* The word of def->choices that equals `given` in any letter case, and its length. NULL: there is
+ * none. */
 const char *choice_find(const AttrDef *def, const char *given, size_t *length);
-/* Says which there are, and which may be meant. */
+/* Fails with a message that lists the choices, and names the one that is probably meant. */
 Status choice_refuse(Error *e, const OpDef *op, const AttrDef *def, const char *given);
 #endif

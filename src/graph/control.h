@@ -1,4 +1,4 @@
-/* Ops that hold regions. A region's inputs are its arguments, then extras shared with its node:
+/* Ops that hold regions. A region's inputs are its arguments, then extras shared with its node.
  *   repeat  in: count, carried…, extras…
  *           region body: index, carried…, extras… → carried…, written…
  *   while   in: limit, carried…, extras…
@@ -12,7 +12,7 @@
  *           region gradient: upstream…, saved… → gradients of some inputs. upstream lists which
  *           outputs the first inputs of that region stand for, saved what the others are
  *           (k: input k of the node; -1-k: output k), given whose its outputs are
- * written lists the positions (among the extras) of variables that the regions change; the node's
+ * written lists the positions (among the extras) of variables that the regions change. The node's
  * outputs are the explicit ones, then one for each written. limit is -1 for none. */
 #ifndef IPULUA_GRAPH_CONTROL_H
 #define IPULUA_GRAPH_CONTROL_H
@@ -30,19 +30,21 @@ enum {
   CONTROL_GIVEN
 };
 
-/* What a region is to its node. */
+/* The role of a region in its node. */
 typedef enum RegionRole {
   REGION_NONE,
   REGION_RESULTS,  /* runs; its outputs are the node's: a body, a branch */
   REGION_TEST,     /* runs; its output says whether the loop goes on */
-  REGION_GRADIENT, /* autodiff's: nothing runs it with the node */
+  REGION_GRADIENT, /* used by autodiff; not run with the node */
 } RegionRole;
 
-/* What rows say of their regions, of which the first one is a REGION_RESULTS. */
+/* A row's description of its regions. The first one is a REGION_RESULTS. */
 typedef struct ControlRule {
-  bool loops;       /* results are taken in again */
-  int skip;         /* 1: the node's first operand (a count, limit or test) is no region's */
-  int lead;         /* 1: the regions' first input (the index of a counted loop) is no operand */
+  bool loops; /* results are the inputs of the next iteration */
+  /* 1: the node's first operand (a count, limit or test) is not passed to regions */
+  int skip;
+  /* 1: the regions' first input (the index of a counted loop) is no operand of the node */
+  int lead;
   RegionRole other; /* of the second region */
 } ControlRule;
 
@@ -54,13 +56,13 @@ typedef struct ControlParts {
   const int64_t *written;
   Object *plan;
 } ControlParts;
-/* Append such a node; g owns the regions from now on, whatever becomes of the node. NULL with
+/* Appends a node with regions. g owns the regions from now on, also after a failure. NULL with
  * g->error set. */
 Node *control_node(Graph *g, const OpDef *op, Value *const *in, int in_count,
                    const ControlParts *parts);
 
-/* The regions of a node, and how its operands and outputs are theirs. All regions but that of a
- * gradient have the same inputs. */
+/* The regions of a node, and how its operands and outputs correspond to their inputs and outputs.
+ * All regions but a gradient have the same inputs. */
 typedef struct ControlRegion {
   Graph *graph;
   RegionRole role;
@@ -70,32 +72,33 @@ typedef struct ControlRegions {
   ControlRegion region[2];
   bool loops;
   int skip, lead; /* as ControlRule's */
-  int carried;    /* operands behind those skipped that go round a loop; 0: it is none */
+  int carried;    /* operands after the skipped ones that a loop carries; 0: it is no loop */
   int inputs;     /* of a region that runs */
 } ControlRegions;
 ControlRegions control_regions(const Node *n);
-/* Which input of the regions operand k is; -1: none. */
+/* The input of the regions that operand k becomes; -1: none. */
 static inline int control_input(const ControlRegions *c, int k) {
   return k < c->skip ? -1 : k - c->skip + c->lead;
 }
 static inline bool region_runs(const ControlRegion *r) { return r->role != REGION_GRADIENT; }
 static inline bool region_gives(const ControlRegion *r) { return r->role == REGION_RESULTS; }
-/* Do its regions choose between them by a test: one of two runs? */
+/* Whether a test chooses one of two regions. */
 static inline bool control_chooses(const ControlRegions *c) {
   return c->count == 2 && c->region[1].role == REGION_RESULTS;
 }
-/* Nothing but a call: its one region that runs does so once, whenever the node does. */
+/* Whether it is a call: one region, which runs once whenever the node does. */
 static inline bool control_calls(const ControlRegions *c) { return c->count && !c->skip; }
-/* Regions that run, in the order in which they do: a test, then the body. NULL: no more. */
+/* The i-th region that runs, in order: a test, then the body. NULL: there are no more. */
 const ControlRegion *control_running(const ControlRegions *c, int i);
-/* The operand that output i takes the place of: carried round a loop, or a variable that a loop or
- * a branch changes; -1: none. */
+/* The operand that output i replaces: a carried value, or a variable that a loop or branch changes;
+ * -1: none. */
 int control_replaced(const Node *n, int i);
-/* The first node of g, each followed by those of its regions, of which `is` holds; NULL: none. */
+/* The first node for which `is` holds, among the nodes of g and of their regions, in preorder.
+ * NULL: none. */
 typedef bool NodeTest(const Node *n, void *context);
 const Node *graph_find(const Graph *g, NodeTest *is, void *context);
 const Node *graph_pipeline(const Graph *g); /* the first loop with a plan */
-/* Is n a counted loop over a body with pipeline stages? */
+/* Whether n is a counted loop over a body with pipeline stages. */
 bool loop_has_stages(const Node *n);
 
 static inline const Graph *control_body(const Node *n) { return n->attr[CONTROL_BODY].graph; }

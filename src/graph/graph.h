@@ -1,6 +1,5 @@
-/* Values, nodes and the builder. A Graph owns its nodes in one arena; nodes stand in trace
- * order, which is an execution order. Builders are sticky: after the first failure they return
- * NULL and do nothing. */
+/* Values, nodes and the builder. A Graph owns its nodes in one arena. Nodes are in trace order,
+ * which is an execution order. After the first failure, builders do nothing and return NULL. */
 #ifndef IPULUA_GRAPH_GRAPH_H
 #define IPULUA_GRAPH_GRAPH_H
 #include "base/arena.h"
@@ -9,20 +8,22 @@
 struct Value {
   Type type;
   Node *node;
-  int index; /* which output of node */
+  int index; /* its position among node's outputs */
 };
 
-/* Where a node lives; a gradient node inherits that of the node it differentiates. */
+/* A node's placement. A gradient node inherits the placement of the node it differentiates. */
 typedef struct Placement {
-  /* IPU device ordinal; DEVICE_HOST: the CPU; DEVICE_ANY: wherever the rest of its program is */
+  /* An IPU's number, DEVICE_HOST for the CPU, or DEVICE_ANY for the device of the rest of its
+   * program. */
   int device;
   int shard; /* -1: none */
   int stage; /* pipeline stage; -1: none */
   bool backward;
   int8_t stochastic_rounding; /* -1: as configured */
-  /* are float16 ones summed in float16? -1: as configured */
+  /* whether float16 products and convolutions are summed in float16; -1: as configured */
   int8_t half_products, half_convolutions;
-  /* of a tile's memory, in millionths, what they may take at work; -1: as configured */
+  /* the share of a tile's memory that they may use for temporaries, in millionths; -1: as
+   * configured */
   int32_t product_share, convolution_share;
 } Placement;
 enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
@@ -40,22 +41,22 @@ enum { DEVICE_HOST = -1, DEVICE_ANY = -2 };
 
 struct Node {
   const OpDef *op;
-  int id; /* position in its graph's node list when made; grows */
-  /* of the numbers that round it: its own among all graphs of a trace, or that of the node that
-   * it repeats */
+  int id; /* its position in the graph's node list when it was made; ascending */
+  /* the random stream of its rounding: unique among all graphs of a trace, or equal to the repeated
+   * node's */
   int stream;
   int in_count, out_count;
   Value **in;
   Value *out;             /* [out_count] */
   Attr *attr;             /* as op->attrs */
-  Arena *arena;           /* where infer may put lists; the graph's, or a call's */
+  Arena *arena;           /* for lists made by infer; the graph's, or a call's */
   const char *name;       /* scope/op; unique only when the user made it so */
   const char *source;     /* "train.lua:12" */
   const char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   Placement place;
 };
 
-/* What a new node inherits. */
+/* The fields that a new node inherits. */
 typedef struct Scope {
   Placement place;
   const char *source; /* the script's line, set by the binding before each op */
@@ -79,18 +80,19 @@ struct Graph {
   Graph **region; /* graphs of attributes, freed with this one */
   int region_count, region_capacity;
   Scope scope;
-  /* while this is differentiated by a variable: its serial number (the row of `reading`) */
+  /* while it is differentiated by a variable: the variable's serial number (the row of
+   * `reading`) */
   int64_t apart;
 };
 
 Graph *graph_new(void); /* NULL when memory is out */
-/* One that will stand beside another or inside of it, or take its place: its scope, and its
- * streams go on from there. */
+/* A new graph that will be a copy or a region of another one. It has the other's scope, and
+ * continues its stream numbers. */
 Graph *graph_beside(const Graph *other);
 void graph_free(Graph *g);
 
-/* Nodes, constants and regions that have come since a mark go again: nobody may hold any of
- * them. */
+/* Rewinding to a mark removes the nodes, constants and regions added since, to which there may be
+ * no references. */
 typedef struct GraphMark {
   ArenaMark arena;
   Scope scope;
@@ -101,7 +103,7 @@ void graph_rewind(Graph *g, const GraphMark *m);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
-/* n, whatever it was, is from now on the constant t, of its output's type and dense; retains t. */
+/* Replaces n by the constant t, which is dense and of its output's type. It retains t. */
 void graph_make_constant(Graph *g, Node *n, Tensor *t);
 /* A rank-0 constant (or filled one) of that dtype. */
 Value *graph_number(Graph *g, Dtype d, double value);
@@ -112,11 +114,12 @@ void graph_output(Graph *g, Value *v);
 Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
 /* its output 0 */
 Value *graph_apply(Graph *g, const OpDef *op, Value *const *in, int in_count, const Attr *attrs);
-/* Nodes that g makes from now on have other streams than those of a graph that is there already. */
+/* Nodes that g makes from now on have streams after `stream`, the last one of an existing graph. */
 void graph_pass_stream(Graph *g, int stream);
-/* What g makes from now on stands where `like`, of any graph, does, and has its line and names. */
+/* Nodes that g makes from now on have the placement, line and names of `like`, a node of any
+ * graph. */
 void graph_stand_at(Graph *g, const Node *like);
-/* A region that g owns from now on. */
+/* g owns the region from now on. */
 void graph_adopt(Graph *g, Graph *region);
 Status graph_error(const Graph *g);
 
@@ -140,7 +143,7 @@ bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
 bool node_is_made(const Node *n);     /* neither an input nor a constant */
 bool node_same_place(const Node *a, const Node *b);
 
-/* One node without a graph: infer only (shape questions, eager calls). n's arrays must be filled
- * by the caller. */
+/* Runs infer for one node without a graph, for shapes and eager calls. The caller fills n's
+ * arrays. */
 Status node_infer(Error *e, Node *n);
 #endif

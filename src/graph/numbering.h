@@ -1,12 +1,12 @@
-/* The values of a graph in the order of its nodes, numbered: what is known of each can be a
- * list. */
+/* Numbers the values of a graph in the order of its nodes, so that facts about them can be
+ * arrays. */
 #ifndef IPULUA_GRAPH_NUMBERING_H
 #define IPULUA_GRAPH_NUMBERING_H
 #include "base/arena.h"
 #include "graph/graph.h"
 
 typedef struct Numbering {
-  int *first; /* of node i's outputs */
+  int *first; /* the number of node i's first output */
   int count;  /* of values */
 } Numbering;
 

@@ -1,4 +1,4 @@
-/* Counted objects that attributes of nodes hold. The graph retains what its nodes hold. */
+/* Reference-counted objects that attributes of nodes hold. The graph retains them. */
 #ifndef IPULUA_GRAPH_OBJECT_H
 #define IPULUA_GRAPH_OBJECT_H
 

@@ -1,5 +1,5 @@
-/* OpDef: the row that an op is. Everything that computes is an op, and an op is one row in one
- * file of src/ops. */
+/* OpDef, the row that defines an op. Every computation is an op, and an op is one row in one file
+ * of src/ops. */
 #ifndef IPULUA_GRAPH_OP_H
 #define IPULUA_GRAPH_OP_H
 #include "base/pool.h"
@@ -35,7 +35,7 @@ typedef enum AttrKind {
   ATTR_DTYPE,
   ATTR_TENSOR, /* a constant */
   ATTR_GRAPH,  /* a region: the body of a loop, a branch */
-  ATTR_OBJECT, /* a counted object that the op serves: a queue, a host function */
+  ATTR_OBJECT, /* a reference-counted object that the op uses: a queue, a host function */
 } AttrKind;
 
 typedef struct Attr {
@@ -75,7 +75,7 @@ typedef struct Call {
   const Node *node;
   const Attr *attr; /* node->attr */
   int in_count, out_count;
-  int replica; /* whose call it is; 0 outside of replicated programs */
+  int replica; /* its replica; 0 outside of replicated programs */
   const Kernels *kernels;
   Pool *pool; /* parallel loops with chunks fixed by shapes; NULL: none */
   const Numerics *numerics;
@@ -94,18 +94,19 @@ enum {
   VIEW = 1 << 4,        /* output 0 is input 0's bytes under another shape: costs nothing */
   VARIADIC = 1 << 5,    /* in Lua the first argument is a list of tensors; inputs[0] names it */
   INTERNAL = 1 << 6,    /* not a function of the Lua interface */
-  CONTROL = 1 << 7,     /* holds regions, of which the row's `control` tells (control.h) */
+  CONTROL = 1 << 7,     /* holds regions, described by the row's `control` (control.h) */
   NO_GRADIENT = 1 << 8, /* gradients stop here, by nature (comparisons, argmax) */
   METHOD_ONLY = 1 << 9,
-  /* replicas may get different values, or make them together: never computed while tracing */
+  /* replicas may get different values, or compute them together, so it is never computed while
+   * tracing */
   PER_REPLICA = 1 << 10,
-  /* input 0 is a condition: Lua values given for it are bool, and numbers for the others don't
-   * take after it */
+  /* input 0 is a condition: Lua values for it become bool, and don't decide the dtype of numbers
+   * beside it */
   SELECTS = 1 << 11,
-  /* of use to gradients only: programs read what simplify says, wherever that is */
+  /* has a meaning for gradients only: programs read the value that simplify returns */
   MARKER = 1 << 13,
-  ACROSS = 1 << 15, /* it is a collective of the replicas of all instances (dist/instances.h) */
-  HALF_OF_BYTES = 1 << 12, /* bytes become float16: so do Lua numbers beside them */
+  ACROSS = 1 << 15,        /* a collective of the replicas of all instances (dist/instances.h) */
+  HALF_OF_BYTES = 1 << 12, /* bytes become float16, and so do Lua numbers beside them */
   OBSERVES = 1 << 14,      /* may read variables besides its operands (observe.h) */
 };
 #define IN_PLACE(k) (1 << (16 + (k))) /* k < 8: output 0 may be written over input k */
@@ -114,43 +115,45 @@ enum {
          (k))) /* k < 7: input k holds positions or counts; Lua numbers given for it are int32 */
 #define INDEX_INPUTS 7
 
-/* What others than the op itself have to know of it. */
-typedef enum Collective { /* what replicas do together */
-                          COLLECTIVE_NONE,
-                          COLLECTIVE_SUM, /* of all, or of groups where attribute 0 is given; so the
-                                             mean */
-                          COLLECTIVE_MEAN,
-                          COLLECTIVE_GATHER, /* all get the values of all */
-                          COLLECTIVE_SCATTER,
-                          COLLECTIVE_EXCHANGE,
+/* Facts about an op that other files need. */
+
+/* Operations of several replicas. */
+typedef enum Collective {
+  COLLECTIVE_NONE,
+  COLLECTIVE_SUM, /* of all, or of groups if attribute 0 is given */
+  COLLECTIVE_MEAN,
+  COLLECTIVE_GATHER, /* all get the values of all */
+  COLLECTIVE_SCATTER,
+  COLLECTIVE_EXCHANGE,
 } Collective;
-typedef enum Traffic { /* between tiles and what is beside them */
-                       TRAFFIC_NONE,
-                       TRAFFIC_DEQUEUE,
-                       TRAFFIC_ENQUEUE,
-                       TRAFFIC_HOST, /* a function of the host: there and back */
-                       TRAFFIC_LOAD, /* streaming memory */
-                       TRAFFIC_STORE,
+/* Transfers between tiles and other memory. */
+typedef enum Traffic {
+  TRAFFIC_NONE,
+  TRAFFIC_DEQUEUE,
+  TRAFFIC_ENQUEUE,
+  TRAFFIC_HOST, /* a function on the host: both ways */
+  TRAFFIC_LOAD, /* streaming memory */
+  TRAFFIC_STORE,
 } Traffic;
-typedef enum Layout { /* where elements lie on the tiles */
-                      LAYOUT_KEPT,
-                      LAYOUT_SPREAD, /* input 0, repeated: whoever reads it may read input 0 */
-                      LAYOUT_ORDER,  /* input 0, its axes in another order */
-                      LAYOUT_CHOSEN, /* operands are brought into layouts of its own, whatever those
-                                        they come in */
-                      LAYOUT_PRODUCT, /* of matrices, turned as attributes 0 and 1 say: runs with
-                                         what follows it */
+/* The layout of a result's elements on the tiles. */
+typedef enum Layout {
+  LAYOUT_KEPT,
+  LAYOUT_SPREAD,  /* input 0, repeated: readers may read input 0 instead */
+  LAYOUT_ORDER,   /* input 0, its axes in another order */
+  LAYOUT_CHOSEN,  /* operands are moved into layouts of its own */
+  LAYOUT_PRODUCT, /* of matrices, transposed by attributes 0 and 1: may be fused with its reader */
 } Layout;
-/* The number that all elements of a result are. */
+/* The value of all elements of a result. */
 typedef enum Filling { FILL_NONE, FILL_ZEROS, FILL_ONES } Filling;
 
 struct OpDef {
-  const char *name;               /* "add", "nn.relu": its name under ipu */
-  const char *method;             /* what tensors call it besides: x:sum(); NULL: nothing */
-  const char *summary;            /* a sentence, for reference and help() */
-  const char *shapes;             /* "[m, k], [k, n] → [m, n]" for the reference */
-  const char *source;             /* where the formula comes from, when it needs saying */
-  const char *inputs[MAX_INPUTS]; /* names; a trailing '?' marks an optional one; "mask?" is bool */
+  const char *name;    /* "add", "nn.relu": its name under ipu */
+  const char *method;  /* its name as a method of tensors, x:sum(); NULL: none */
+  const char *summary; /* a sentence, for reference and help() */
+  const char *shapes;  /* "[m, k], [k, n] → [m, n]" for the reference */
+  const char *source;  /* the source of the formula, where it is not evident */
+  /* names; a final "?" means optional, and "mask?" also bool */
+  const char *inputs[MAX_INPUTS];
   AttrDef attrs[MAX_ATTRS];
   int traits;
   int outputs;         /* 0 means 1; -1: as many as infer sets */
@@ -161,45 +164,46 @@ struct OpDef {
    * front. */
   Status (*infer)(Error *e, Node *n);
   Status (*eval)(const Call *c);
-  /* What replicas do together: the calls of all of them in order (eval: the only one's). NULL:
-   * each does it by itself. */
+  /* Evaluates the calls of all replicas, in order; eval evaluates a single replica's. NULL: each
+   * replica evaluates its own call. */
   Status (*eval_collective)(const Call *const *replica, int count);
-  /* ACROSS: replicas of other instances have no memory for results (out[i] is NULL): only what they
-   * bring is known. eval_collective_far, where it is there, does without that: `count` replicas of
-   * this instance, of which there are `all` (eval_collective, for large ones). */
+  /* ACROSS: eval_collective gets the inputs of other instances' replicas, whose out[i] is NULL. If
+   * eval_collective_far exists, it evaluates large values without these inputs. It gets the `count`
+   * replicas of this instance, out of `all`. */
   Status (*eval_collective_far)(const Call *const *replica, int count, int all,
                                 const struct FarMeeting *far);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
-  /* Elementwise: which kernel, with which parameters. */
+  /* ELEMENTWISE: the kernel and its parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);
-  /* A value that output 0 equals, bit for bit whatever the operands hold, or NULL. It may also
-   * read what an operand was made of instead of that operand, and make n another op, where that
-   * is equal and stands in n's place. NULL: nothing is known. */
+  /* A value that equals output 0 bit for bit, for all values of the operands, or NULL. It may also
+   * replace n's op and operands by equal ones. NULL: there are no simplifications. */
   Value *(*simplify)(Node *n);
   /* Build dx[i] = gradient of input i from dy[j] (NULL where output j has none). Leave dx[i]
    * NULL for no gradient. */
   void (*grad)(Graph *g, const Node *n, Value *const *dy, Value **dx);
-  /* A fused op's outputs again, built of ops that all have gradients: autodiff differentiates
-   * these where there is no grad, and where a gradient comes to an output that Lua doesn't see.
-   * NULL: none. */
+  /* Builds a fused op's outputs from ops that all have gradients. Autodiff differentiates these if
+   * there is no grad, or if a hidden output has a gradient. NULL: none. */
   void (*compose)(Graph *g, const Node *n, Value **out);
+  /* Whether it is a value of the variable that the gradients are by: tapes that began later have
+   * it, too. NULL: it never is. */
+  bool (*is_source)(const Graph *g, const Node *n);
   void (*cost)(const struct Target *t, const Node *n, struct Cost *cost);
-  VectorCycles cycles; /* of one pass: every ELEMENTWISE row has them */
-  CostFamily family;   /* of rows that were published, for how sure a price is */
+  VectorCycles cycles; /* of one pass; in every ELEMENTWISE row */
+  CostFamily family;   /* the family of published rows that gives the price's error */
   Collective collective;
   Traffic traffic;
   bool by_slot; /* of a LOAD or STORE: one slot of a tensor of several */
   Layout layout;
   Filling fill;
-  int form;       /* which of the rows of its files; they alone know the numbers */
-  bool keeps;     /* its result is kept where a pipeline stage is computed again */
-  int value_from; /* the operand whose value it has, if that was computed from input 0; 0: none */
-  const struct ControlRule *control; /* CONTROL: what its regions take and give */
-  /* Cases for the sweeps: "F[2,3] F[3,4] {transpose_b = true} | F[3] ..." Letters: F any float,
-   * P positive float, U float in (-0.9, 0.9), D distinct floats, M symmetric positive definite
-   * matrices, W others with a dominant diagonal, I<k> integers below k, S<k> sorted ones, B bool, H
-   * float32 whatever the others are; attributes in Lua syntax. The counter of RANDOM rows is not
-   * written. */
+  int form;       /* its number among the rows of its file, which alone uses it */
+  bool keeps;     /* its result is kept when a pipeline stage is recomputed */
+  int value_from; /* the operand that it equals, if that was computed from input 0; 0: none */
+  const struct ControlRule *control; /* CONTROL: the inputs and outputs of its regions */
+  /* Cases for the sweeps, with attributes in Lua syntax: "F[2,3] F[3,4] {transpose_b = true} | F[3]
+   * ...". F is any float, P a positive one, U one in (-0.9, 0.9), D distinct ones, and H a float32
+   * in every case. M is a symmetric positive definite matrix, W another one with a dominant
+   * diagonal. I<k> is an integer below k, S<k> sorted ones, and B a bool. The counter of RANDOM
+   * rows is left out. */
   const char *sample;
 };
 

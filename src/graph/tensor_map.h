@@ -1,5 +1,5 @@
-/* Values by the tensors that they have: what tapes and traces know tensors by. A tensor in a map is
- * retained, so that no other one gets its address. */
+/* A map from tensors to values, for tapes and traces. A tensor in a map is retained, so that no
+ * other one gets its address. */
 #ifndef IPULUA_GRAPH_TENSOR_MAP_H
 #define IPULUA_GRAPH_TENSOR_MAP_H
 #include "graph/graph.h"
@@ -8,7 +8,8 @@
 typedef struct TensorSlot {
   Tensor *tensor; /* NULL: free */
   Value *value;
-  const Variable *variable; /* whose value the tensor is; NULL: it is the script's own */
+  /* the variable whose value the tensor is; NULL: it is the script's own */
+  const Variable *variable;
 } TensorSlot;
 
 typedef struct TensorMap {
@@ -17,7 +18,7 @@ typedef struct TensorMap {
 } TensorMap;
 
 const TensorSlot *tensor_map_find(const TensorMap *m, const Tensor *t); /* NULL: it isn't there */
-/* In place of what was there; false: memory is out. */
+/* Adds or replaces an entry; false: memory is out. */
 bool tensor_map_put(TensorMap *m, Tensor *t, Value *value, const Variable *variable);
 void tensor_map_clear(TensorMap *m);
 #endif

@@ -1,11 +1,11 @@
-/* What a function being traced has seen so far: its graph, and what it took from outside. A value
- * of an enclosing trace and a variable both become inputs of the graph ("extras", after the
- * arguments); a variable that was assigned has a current value, which the graph gives back when the
- * trace ends.
+/* The state of a function being traced: its graph, and the values it has taken from outside. A
+ * value of an enclosing trace and a variable both become inputs of the graph, after the arguments;
+ * they are called extras. An assigned variable has a current value, which becomes an output when
+ * the trace ends.
  *
- * A deferred trace is the graph of sessions: it never ends, and nothing in it happens by itself.
- * Reads and assignments of variables are effects at positions in the order of nodes; a copy of
- * what a session fetches (transform/fetch.h) replays those that it needs, in that order. */
+ * A deferred trace is the graph of sessions. It never ends, and is never run as a whole. Reads and
+ * assignments of variables are effects at positions in the order of nodes. A session's copy
+ * (transform/fetch.h) replays the effects that it needs, in that order. */
 #ifndef IPULUA_GRAPH_TRACE_H
 #define IPULUA_GRAPH_TRACE_H
 #include "graph/graph.h"
@@ -17,11 +17,11 @@ typedef struct Extra {
   Value *outer;       /* in the enclosing graph; NULL in a root trace */
   Variable *variable; /* NULL: a captured value */
   Value *inner;       /* the input */
-  Value *current;     /* the variable's value now; another one than inner where it was assigned */
-  int effects;        /* deferred: how many effects there were when this was read */
+  Value *current;     /* the variable's value now; differs from inner after an assignment */
+  int effects;        /* deferred: the number of effects when it was read */
 } Extra;
 
-/* A variable changes when trigger is computed; stands before the node at position. */
+/* A change of a variable, when trigger is computed. Its place is before the node at position. */
 typedef struct Effect {
   Variable *variable;
   Value *value;
@@ -29,8 +29,8 @@ typedef struct Effect {
   int position;
 } Effect;
 
-/* A call of autodiff made the nodes first … end-1. Copies differentiate again, since gradients
- * know the shapes. */
+/* The nodes first … end-1, made by a call of autodiff. Copies differentiate again, since gradients
+ * depend on shapes. */
 typedef struct Derivation {
   Value **ys, **dys, **xs, **dx; /* in the graph's arena; dys may hold NULL */
   int y_count, x_count, first, end;
@@ -49,15 +49,15 @@ struct Trace {
   int argument_count;
   Extra *extra;
   int extra_count, extra_capacity;
-  Node **observer; /* nodes of the graph that see what its variables hold there (observe.h) */
+  Node **observer; /* nodes of the graph that see the values of its variables (observe.h) */
   int observer_count, observer_capacity;
-  TensorMap constant; /* tensors that are known while tracing: each is one value */
+  TensorMap constant; /* the values of tensors that are known while tracing */
   bool deferred, has_unknown;
   Offload offload; /* of a root trace's program */
   int replicas;    /* of it, as far as is known */
-  /* comes after its parent, a loop's body: its variables are those of the parent's parent */
+  /* inlined after its parent, a loop's body, so it has the variables of the parent's parent */
   bool follows;
-  bool is_gradient; /* computed when somebody differentiates */
+  bool is_gradient; /* a gradient, computed only when it is asked for */
   Effect *effect;
   int effect_count, effect_capacity;
   Derivation *derivation;
@@ -76,24 +76,26 @@ Value *trace_argument(Trace *t, const Type *type, const char *name);
 Value *trace_import(Trace *t, Value *v);
 bool trace_owns(const Trace *t, const Value *v);
 Value *trace_read(Trace *t, Variable *v);
-Value *trace_first(Trace *t, Variable *v);       /* what it held when the trace began */
+Value *trace_first(Trace *t, Variable *v);       /* its value when the trace began */
 Value *trace_constant(Trace *t, Tensor *tensor); /* the same value each time */
-/* From now on reading v gives value: a "reading" (ops/unary.c) of what is assigned, or what a
- * loop or branch gave. */
+/* From now on value is the value of v. It is a "reading" (ops/unary.c) of the assigned value, or an
+ * output of a loop or branch. */
 void trace_assign(Trace *t, Variable *v, Value *value);
 
-/* The call n, the graph's newest node, is to see what the script has assigned before it. */
+/* Lets the call n, the graph's newest node, see the values that the script has assigned before
+ * it. */
 void trace_observe(Trace *t, Node *n);
 bool trace_writes(const Trace *t); /* has it assigned a variable? */
-/* What the input v came to t with; NULL: v is none, or an argument. */
+/* The extra of t whose input is v; NULL: v is no input, or an argument. */
 const Extra *trace_extra_of(const Trace *t, const Value *v);
 
 /* ---- deferred traces ---- */
-/* Unknown extents are built with a stand-in that has many divisors; copies have the fed ones. */
+/* The extent that stands for unknown ones, chosen for its many divisors. Copies have the fed
+ * extents. */
 enum { UNKNOWN_EXTENT = 5040 };
 Trace *trace_new_deferred(void);
 Value *trace_placeholder(Trace *t, const Type *declared, const char *name);
-/* v becomes value whenever trigger is computed. */
+/* Adds an effect: v becomes value whenever trigger is computed. */
 void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger);
 void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists */
 const Placeholder *trace_find_placeholder(const Trace *t, const Value *v);
@@ -110,9 +112,9 @@ Status trace_end_cond(Value *test, Trace *yes, Value *const *yes_results, Trace 
                       Value *const *no_results, int count, Value **out);
 Status trace_end_call(Trace *body, Value *const *arguments, Value *const *results, int count,
                       Value **out);
-/* The same with a gradient of its own: a region inside of body whose arguments are the upstream
- * gradients of the results that upstream lists, and whose results are those of the arguments
- * that given lists. */
+/* The same for a call with a custom gradient, which is a region inside of body. Its arguments are
+ * the gradients of the results listed in `upstream`. Its results are the gradients of the arguments
+ * listed in `given`. */
 typedef struct CustomGradient {
   Trace *trace;
   Value *const *results;

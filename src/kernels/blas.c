@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "kernels/kernels.h"
 
 /* Built without it, there is none. */
@@ -45,19 +46,12 @@ static void restore_variable(Setting *s) {
   free(s->former);
 }
 
-/* dlsym gives addresses of objects; that of a function has the same bytes. */
-static bool find(void *handle, const char *name, void *function) {
-  void *address = dlsym(handle, name);
-  memcpy(function, &address, sizeof address);
-  return address != NULL;
-}
-
 static bool find_routines(void *handle, Blas *b) {
   bool found = true;
-#define FIND(id, T, parameters) found = find(handle, "s" #id "_", &b->f32.id) && found;
+#define FIND(id, T, parameters) found = library_find(handle, "s" #id "_", &b->f32.id) && found;
   BLAS_ROUTINES(FIND, float)
 #undef FIND
-#define FIND(id, T, parameters) found = find(handle, "d" #id "_", &b->f64.id) && found;
+#define FIND(id, T, parameters) found = library_find(handle, "d" #id "_", &b->f64.id) && found;
   BLAS_ROUTINES(FIND, double)
 #undef FIND
   return found;
@@ -66,7 +60,7 @@ static bool find_routines(void *handle, Blas *b) {
 /* "OpenBLAS 0.3.21 DYNAMIC_ARCH …" → "0.3.21" */
 static void read_version(void *handle, Blas *b) {
   char *(*config)(void);
-  if (!find(handle, "openblas_get_config", &config)) return;
+  if (!library_find(handle, "openblas_get_config", &config)) return;
   sscanf(config(), "OpenBLAS %31s", b->version);
 }
 
@@ -83,8 +77,8 @@ static bool open_file(const char *file, const char *wanted_core) {
   }
   void (*set_threads)(int);
   char *(*get_core)(void);
-  if (find(handle, "openblas_set_num_threads", &set_threads) &&
-      find(handle, "openblas_get_corename", &get_core)) {
+  if (library_find(handle, "openblas_set_num_threads", &set_threads) &&
+      library_find(handle, "openblas_get_corename", &get_core)) {
     set_threads(1);
     b.is_openblas = true, b.core = get_core();
     read_version(handle, &b);

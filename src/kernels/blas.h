@@ -1,8 +1,8 @@
-/* BLAS and LAPACK: a library that is opened at its first use, not linked, so that a process that
- * needs none pays nothing. Debian's OpenBLAS has both; the reference LAPACK serves for linear
- * algebra. It runs on the calling thread alone, whatever the environment says: work is cut and
- * shared out by the callers. Fortran's interface: matrices are column-major, every argument is an
- * address, each character has its length behind the arguments. */
+/* BLAS and LAPACK. The library is opened at its first use, not linked, so a process that needs none
+ * pays nothing. Debian's OpenBLAS has both; the reference LAPACK serves for linear algebra. It runs
+ * on the calling thread alone, whatever the environment says, as callers divide the work. The
+ * interface is Fortran's: matrices are column-major, and every argument is an address. The lengths
+ * of character arguments follow the other arguments. */
 #ifndef IPULUA_KERNELS_BLAS_H
 #define IPULUA_KERNELS_BLAS_H
 #include <stdbool.h>
@@ -51,7 +51,7 @@ typedef struct BlasF64 {
 typedef struct Blas {
   BlasF32 f32;
   BlasF64 f64;
-  bool is_openblas; /* whose products are worth taking */
+  bool is_openblas; /* whose products may be faster than ours */
   const char *file; /* as it was opened */
   const char *core; /* the kernels that OpenBLAS chose, "Haswell"; "" of another library */
   char version[32]; /* "0.3.21"; "" of another library */
@@ -59,9 +59,9 @@ typedef struct Blas {
 
 /* The library; NULL when there is none. The first call opens it. Any thread may call. */
 const Blas *blas_open(void);
-/* The core that it is to take, of those that kernels.h names; without a call the best for this CPU.
- * Of no effect once it is open: a process has one. */
+/* Sets the core that OpenBLAS uses, one that kernels.h names. The default is the best for this CPU.
+ * It has no effect after the library has been opened. */
 void blas_choose_core(const char *core);
-/* What brings it, for messages. */
+/* Debian's package of the library, for messages. */
 #define BLAS_PACKAGE "libopenblas0"
 #endif

@@ -1,7 +1,7 @@
-/* Conversions between all element types. float → integer truncates towards zero and saturates, a
- * NaN becomes the smallest int32/int64; the narrow types take the low bits of that int32, as
- * integer → integer does (-1.0 is 255 in uint8); any → bool is x != 0. The half types go through
- * float32, without rounding twice. */
+/* Conversions between all element types. float → integer truncates towards zero and saturates; a
+ * NaN becomes the smallest int32 or int64. int8 and uint8 take the low bits of that int32, as
+ * integer → integer does: -1.0 becomes 255 in uint8. Any type → bool is x != 0. The half types go
+ * through float32, without rounding twice. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 
@@ -9,7 +9,7 @@
 
 #define ARGUMENTS const void *const *in, unsigned single, void *out, int64_t n, const double *p
 
-/* From a floating type T: below the limits nothing overflows, what lies beyond is put right
+/* From a floating type T: below the limits nothing overflows; elements beyond them are corrected
  * after the conversion. */
 #define FROM_FLOAT(s, T, below_2_31, below_2_63)                                 \
   INLINE int32_t s##_to_i32(T x) {                                               \

@@ -1,5 +1,5 @@
-/* The text of cells.c for one element type, in the words of real_f32.h and real_f64.h, and
- * sigmoids, tanhs of vectors. */
+/* The part of cells.c that is compiled for each element type, with the macros of real_f32.h and
+ * real_f64.h. NAME(x) is x_f32 or x_f64. It also needs sigmoids and tanhs of vectors. */
 
 INLINE void NAME(lstm_units)(int64_t n, REAL *gates, const REAL *z, const REAL *bias,
                              const REAL *before, REAL *c, REAL *h, int64_t lanes) {
@@ -61,9 +61,9 @@ static void NAME(gru_state)(int64_t n, const void *z, const void *candidate, con
   for (int64_t u = 0; u < n; u++) after[u] = update[u] * old[u] + (1 - update[u]) * new[u];
 }
 
-/* inner is what r multiplies: the recurrent part of the candidate (reset after) or the state
- * (reset before: then dinner is left alone, and the r gate's slot of dgates too, as the product
- * with the kernel comes between). */
+/* inner is the factor of r. Reset after: the recurrent part of the candidate. Reset before: the
+ * state. In that case dinner and the r gate's part of dgates are not written, because the product
+ * with the kernel comes first. */
 static void NAME(gru_cell_grad)(int64_t n, const void *gates, const void *before, const void *inner,
                                 const void *dh, void *dgates, void *dinner, void *dbefore) {
   const REAL *restrict z = gates, *restrict r = z + n, *restrict h = r + n, *restrict old = before,

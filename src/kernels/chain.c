@@ -37,7 +37,7 @@ static int64_t block_elements(const Chain *c) {
 
 static bool any_traps(const Numerics *n) { return numerics_trapped(n) != 0; }
 
-/* What a step's float32 results say about its operands. */
+/* The events of a step, found from its float32 operands and results. */
 static int find_events(const ChainStep *s, const float *const *in, const unsigned *single,
                        const float *out, int64_t n, bool narrow) {
   int events = 0;
@@ -68,7 +68,7 @@ static void replace_infinities(float *x, int64_t n) {
     if (isinf(x[i])) x[i] = NAN;
 }
 
-/* Accumulators add as IEEE has it: beyond the range of float16 lies infinity. */
+/* Accumulators add as in IEEE 754: beyond the range of float16 the result is infinite. */
 static bool accumulates(const ChainStep *s) { return s->kernel == EW_ADD && s->p[0] != 0; }
 
 static bool divides(Elementwise k) { return k == EW_DIV || k == EW_RECIPROCAL || k == EW_RSQRT; }
@@ -176,8 +176,8 @@ static int64_t general_offset(const Chain *c, const ChainSlot *slot, int64_t row
   return offset;
 }
 
-/* Where the present block of a slot lies, and whether all its elements are one. The two belong
- * together: a slot that is one element of a piece of a row is many of several rows. */
+/* Sets the current block's address of a slot, and whether it is a single element. The two change
+ * together: one element of a part of a row is many in several rows. */
 static void place_many(Work *w, int slot, const void *at) {
   w->data[slot] = (void *)(uintptr_t)at, w->single[slot] = 0;
 }
@@ -299,8 +299,8 @@ static void move_rows(char *to, int64_t to_row, const char *from, int64_t from_r
   for (int64_t r = 0; r < rows; r++, to += to_row, from += from_row) memcpy(to, from, row_bytes);
 }
 
-/* Where a slot's element (row, col) of the whole, or of the block, lies; *row_bytes: from one
- * row to the next. */
+/* The address of a slot's element (row, col), in the matrix or in the block. *row_bytes: the stride
+ * of rows. */
 static char *place_in_block(const Chain *c, const ChainSlot *slot, const BlockAt *b, int64_t first,
                             int64_t *row_bytes) {
   int64_t size = (int64_t)dtype_size(slot->dtype);
@@ -310,8 +310,8 @@ static char *place_in_block(const Chain *c, const ChainSlot *slot, const BlockAt
              : (char *)slot->data + (b->row + first) * *row_bytes + b->col * size;
 }
 
-/* Some short rows of a block at once: what has gaps between them is closed up before the steps
- * and put back after. */
+/* Several short rows of a block at once. Operands with gaps between rows are copied to dense memory
+ * before the steps, and results back afterwards. */
 static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t rows, int64_t cols) {
   const Chain *c = w->chain;
   int used = 0;
@@ -347,8 +347,7 @@ static void run_block_rows(Work *w, const BlockAt *b, int64_t first, int64_t row
   }
 }
 
-/* Each element's position decides how it is rounded stochastically: such a chain goes row by
- * row. */
+/* Stochastic rounding depends on an element's position, so such a chain runs row by row. */
 static bool can_join_rows(const Chain *c, int64_t cols) {
   int kept = 0;
   for (int s = 0; s < c->slot_count; s++)

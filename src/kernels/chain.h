@@ -1,6 +1,6 @@
-/* A chain of elementwise steps over one output shape, run block by block so that everything
- * between the steps stays in the first-level cache. One step alone is an eager call; many are a
- * fused program step: the arithmetic, and so every bit, is the same. */
+/* A chain of elementwise steps over one output shape. It runs block by block, so that intermediate
+ * results stay in the first-level cache. An eager call is a chain of one step, a fused program step
+ * one of many. Both compute the same bits. */
 #ifndef IPULUA_KERNELS_CHAIN_H
 #define IPULUA_KERNELS_CHAIN_H
 #include "kernels/kernels.h"
@@ -15,7 +15,7 @@ typedef enum ChainRole {
   CHAIN_ROW,       /* [n]: the same for every row of the last (collapsed) dimension */
   CHAIN_GENERAL,   /* broadcast some other way: strides */
   CHAIN_TEMPORARY, /* lives within a block */
-  CHAIN_BLOCK,     /* handed over per call: a block of a product's results */
+  CHAIN_BLOCK,     /* given with each call: a block of a product's result */
 } ChainRole;
 
 typedef struct ChainSlot {
@@ -32,10 +32,11 @@ typedef struct ChainStep {
   Elementwise kernel; /* ELEMENTWISE_COUNT: a cast from slot in[0]'s dtype to slot out's */
   int arity, in[3], out;
   double p[4];
-  /* for stochastic rounding, behind that of the chain's rng; chain_step leaves it 0 */
+  /* the random stream for stochastic rounding, after the chain's own; chain_step sets 0 */
   uint32_t stream;
-  const void *of; /* whoever builds the chain: what the step is of, for messages */
-  bool joined;    /* a cast of bytes that only the division behind it reads: one pass for both */
+  const void *of; /* set by the chain's builder: the step's op, for messages */
+  /* a cast of bytes that only the next step, a division, reads: one pass for both */
+  bool joined;
 } ChainStep;
 
 typedef struct Chain {
@@ -58,13 +59,12 @@ int chain_temporary(Chain *c, Dtype d, int buffer);
 int chain_block_slot(Chain *c, Dtype d);
 bool chain_step(Chain *c, Elementwise kernel, int arity, const int *in, int out, const double *p);
 bool chain_can(const Kernels *k, Elementwise kernel, Dtype operand);
-/* After all operands are known: merge dimensions that every operand walks alike; keep_cols
- * leaves the last one alone, as chain_run_block needs it. Call once. */
+/* Called once, after all operands have been added. It merges dimensions with compatible strides in
+ * all operands. keep_cols keeps the last dimension, for chain_run_block. */
 void chain_finish(Chain *c, bool keep_cols);
 
-/* Elements [begin, end) of the row-major output. Ranges that don't share elements may run at
- * once. Returns 0, or the events of the first step that had some that trap, and its number:
- * chain_events(step, events). */
+/* Computes elements [begin, end) of the row-major output. Disjoint ranges may run at once. Returns
+ * 0, or chain_events(step, events) of the first step with events that trap. */
 int chain_run(const Chain *c, int64_t begin, int64_t end);
 /* Rows [row, row + rows), columns [col, col + cols) of a [rows, cols] chain whose CHAIN_BLOCK
  * slots are at block[r * block_row + c]. */
@@ -73,11 +73,12 @@ int chain_run_block(const Chain *c, void *block, int64_t block_row, int64_t row,
 static inline int chain_events(int step, int events) { return events ? step << 4 | events : 0; }
 static inline int chain_step_of(int result) { return result >> 4; }
 static inline int chain_events_of(int result) { return result & 15; }
-/* Of two ranges' results that of the earlier step; of one step the events of both. */
+/* Combines the results of two ranges: the earlier step wins, and for one step the events are
+ * united. */
 static inline int chain_first_events(int a, int b) {
   if (!a || !b || chain_step_of(a) == chain_step_of(b)) return a | b;
   return a < b ? a : b;
 }
-/* Ask memory for what chain_run_block will read and write there besides the block. */
+/* Prefetches the memory, other than the block, that chain_run_block will access there. */
 void chain_fetch_block(const Chain *c, int64_t row, int64_t rows, int64_t col, int64_t cols);
 #endif

@@ -1,6 +1,7 @@
-/* The text of columns.c for one element type, in the words of real_f32.h and real_f64.h. */
+/* The part of columns.c that is compiled for each element type, with the macros of real_f32.h and
+ * real_f64.h. NAME(x) is x_f32 or x_f64. */
 
-/* What a visit of one element adds; unused operands are NULL for the whole run. */
+/* Adds up some columns, `rows` elements each. Unused operands are NULL. */
 INLINE void NAME(sum_columns)(bool square, bool product, const REAL *dy, const REAL *x,
                               const REAL *mean, int64_t rows, int64_t n, REAL *sum, REAL *other,
                               int64_t lanes) {
@@ -54,7 +55,7 @@ static void NAME(column_products)(const void *dy, const void *x, const void *mea
   NAME(each_column)(false, true, dy, x, mean, rows, n, sum, product);
 }
 
-/* A vector of columns at a time: what belongs to a column stays in registers. */
+/* A vector of columns at a time, whose factors stay in registers. */
 INLINE void NAME(scale_columns)(const REAL *x, const REAL *mean, const REAL *scale,
                                 const REAL *shift, int64_t rows, int64_t n, REAL *y,
                                 int64_t lanes) {

@@ -1,18 +1,21 @@
-/* Every kernel's name, result and parameters. A kernel knows pointers and extents, not tensors.
- * The struct of pointers below is filled once per instruction set (base, avx2, avx512: one text,
- * compiled three times); kernels_select() picks the best for this CPU. Sixteen partial sums (in
- * groups, for long rows) on every instruction set make sums equal across them; only products,
- * convolution, their kin and the polynomials of exp, log, erf … multiply and add in one
- * rounding, where the instruction set can. */
+/* Every kernel's name, result and parameters. Kernels take pointers and extents, not tensors.
+ *
+ * The struct of pointers below is filled for each instruction set: base, avx2 and avx512. The same
+ * source is compiled for each, and kernels_select() picks the best for this CPU. Kernels' names end
+ * with the element type: the symbol full_4_3_f32 is made by NAME(full_##rows##_##vectors) in
+ * matmul.h.
+ *
+ * Sums use sixteen partial sums on every instruction set, so that their bits agree. Products,
+ * convolutions and the polynomials of exp, log and erf use fused multiply-adds, where the
+ * instruction set has them. */
 #ifndef IPULUA_KERNELS_KERNELS_H
 #define IPULUA_KERNELS_KERNELS_H
 #include "base/rng.h"
 #include "tensor/dtype.h"
 
-/* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same"
- * unless said. Parameters p[0..3] are doubles. The formulas are the contract: evaluated in the
- * element's own precision, each operation rounding once, so a fused chain equals separate calls
- * bit for bit. */
+/* Elementwise kernels: id, Lua name, number of operands. Operand and result dtypes: "same" unless
+ * said. Parameters p[0..3] are doubles. The formulas are evaluated in the element's own precision,
+ * and each operation rounds once. So a fused chain equals separate calls bit for bit. */
 /* clang-format off */
 #define ELEMENTWISE(X)                                                                                   \
   X(IDENTITY, 1) X(ABS, 1) X(NEG, 1) X(SIGN, 1) X(CEIL, 1) X(FLOOR, 1) X(ROUND, 1) /* half to even */      \
@@ -57,14 +60,16 @@ typedef enum Elementwise { ELEMENTWISE(X) ELEMENTWISE_COUNT } Elementwise;
 typedef void (*Strip)(const void *const *in, unsigned single, void *out, int64_t n,
                       const double *p);
 
-/* C = A B (+ C), float32 or float64 by table entry. Strides in elements; c_col is 1. A's element
- * (i, k) is a[i * a_row + k * a_col], B's (k, j) is b[k * b_row + j * b_col]; each of A and B
- * has a unit stride one way. The work is cut into chunks by m, n, k alone. When a block of C is
- * final, epilogue (may be NULL) is called with it: rows [row, row + rows) and columns [col, col
- * + cols) at block[r * block_row + c]. With c NULL the block lives in the slot's scratch and is
- * gone afterwards. Of a large problem, and where next is given, ahead (may be NULL) is told of
- * each tile before it is computed, so that what the epilogue will read can be fetched meanwhile.
- * So is the B of next. */
+/* C = A B (+ C), float32 or float64 by table entry. Strides in elements; c_col is 1. Element (i, k)
+ * of A is `a[i * a_row + k * a_col]`, and element (k, j) of B is `b[k * b_row + j * b_col]`. One of
+ * the two strides of each is 1. The work is cut into chunks by m, n, k alone.
+ *
+ * epilogue (may be NULL) is called for each final block of C. It gets rows [row, row + rows) and
+ * columns [col, col + cols) at block[r * block_row + c]. With c NULL the block is in the slot's
+ * scratch memory, and is valid during the call only.
+ *
+ * In large problems, and if next is given, ahead (may be NULL) is called for each tile before it is
+ * computed. It prefetches the operands of the epilogue. B of next is prefetched, too. */
 typedef struct Gemm Gemm;
 typedef void (*GemmAhead)(void *context, int64_t row, int64_t rows, int64_t col, int64_t cols);
 typedef void (*GemmEpilogue)(void *context, void *block, int64_t block_row, int64_t row,
@@ -96,9 +101,9 @@ typedef struct GemmPlan {
   int64_t k_blocks;
 } GemmPlan;
 
-/* Rows against a panel of up to PANEL_COLS columns, as convolutions, recurrences and attention
- * use it: y[i, j] (+)= sum over s and l of x[i * x_row + offset[s] + l] * w[(s * length + l) *
- * PANEL_COLS + j]. */
+/* Products of rows and a panel of up to PANEL_COLS columns, for convolutions, recurrences and
+ * attention. The sum is over s and l:
+ *   y[i, j] (+)= sum of x[i * x_row + offset[s] + l] * w[(s * length + l) * PANEL_COLS + j] */
 enum { PANEL_COLS = 32 };
 typedef struct PanelMul {
   const void *x;
@@ -110,8 +115,8 @@ typedef struct PanelMul {
   int64_t y_row, rows, cols;
   bool accumulate;
 } PanelMul;
-/* y[l, j] (+)= sum over lines and i of x[line * x_line + i * x_row + l] * d[line * d_line + i *
- * d_row + j]. */
+/* The gradient of a panel. The sum is over lines and i:
+ *   y[l, j] (+)= sum of x[line * x_line + i * x_row + l] * d[line * d_line + i * d_row + j] */
 typedef struct PanelOuter {
   const void *x, *d;
   int64_t x_line, x_row, d_line, d_row, lines, rows;
@@ -128,8 +133,8 @@ typedef struct Depthwise {
   void *y;
   int64_t y_row, rows, channels;
 } Depthwise;
-/* A run of pooling windows: window i, channel c covers x[i * x_row + offset[t] + c]; tap[t] is
- * t's position in the whole window, which is what index records. */
+/* A run of pooling windows. Channel c of window i covers x[i * x_row + offset[t] + c] for each tap
+ * t. index records tap[t], the position of t in the whole window. */
 typedef struct PoolRun {
   const void *x; /* or dy of gradients */
   int64_t x_row;
@@ -153,8 +158,8 @@ typedef enum Reduction {
   REDUCTION_COUNT
 } Reduction;
 
-/* Where products go: by the table of kernels/products.c, always to our own kernels, or to OpenBLAS
- * whatever their size. */
+/* Who computes products: chosen by the table of kernels/products.c, always our own kernels, or
+ * always OpenBLAS. */
 typedef enum ProductUse {
   PRODUCTS_BY_TABLE,
   PRODUCTS_OWN,
@@ -245,8 +250,8 @@ typedef struct Kernels {
                                       const void *p, const void *q,
                                       /* dx = dy p + (x - mean) q + r */
                                       const void *r, int64_t rows, int64_t n, void *dx);
-  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates: the input's part
-   * in, activations out; z: the recurrent part; bias may be NULL. */
+  /* Cells of recurrences, n units each. LSTM gates stand as i, f, c, o. gates holds the input's
+   * part on entry, and the activations afterwards. z is the recurrent part. bias may be NULL. */
   void (*lstm_cell[DTYPE_COUNT])(int64_t n, void *gates, const void *z, const void *bias,
                                  const void *c_before, void *c, void *h);
   /* dc: of c in, of c_before out; dgates: before activation */

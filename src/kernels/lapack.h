@@ -1,7 +1,7 @@
 /* LAPACK for either element type, in place on column-major matrices whose columns lie one after the
  * other; a row-major matrix is its transpose there. Each call runs on the calling thread. Extents
- * fit an int. Where a routine reports one, the result is its info: 0 for success, k above 0 for
- * what it met at the kth position (counted from 1). Counts of work are in elements. */
+ * fit an int. Functions return LAPACK's info, if the routine has one. 0 means success, and k > 0 a
+ * failure at the kth position, counted from 1. Counts of work are in elements. */
 #ifndef IPULUA_KERNELS_LAPACK_H
 #define IPULUA_KERNELS_LAPACK_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* How a product is cut into chunks and what of it is packed; a function of its extents and
- * strides alone, so that neither threads nor memory move a bit. For matmul.c. */
+/* The chunks of a product, and which operands are packed. They are a function of its extents and
+ * strides, so the result's bits don't depend on threads or memory. For matmul.c. */
 #ifndef IPULUA_KERNELS_LAYOUT_H
 #define IPULUA_KERNELS_LAYOUT_H
 #include "base/arith.h"
@@ -28,8 +28,8 @@ typedef struct Layout {
   bool pack_a;
 } Layout;
 
-/* Rows of packed B: whole vectors, and no power of two, whose lines would crowd a few sets of
- * the cache. */
+/* Rows of packed B are whole vectors. A power of two is avoided, as it would map all rows to a few
+ * sets of the cache. */
 static int64_t packed_stride(int64_t cols) {
   int64_t stride = round_up(cols, F32_LANES);
   return stride % 256 ? stride : stride + 16;
@@ -71,12 +71,11 @@ static void layout_small(const Gemm *g, Layout *l) {
   }
 }
 
-/* The three products of a dense layer whose batch is short and whose weights [K, N] are
- * therefore the largest matrix: its output [batch, K] [K, N], the weights' gradient [K, batch]
- * [batch, N] and the input's [batch, N] [N, K]. A line of the weights that another processor
- * wrote comes from there, at many times the cost of a line of one's own, and the prefetchers ask
- * for the lines beside those that are wanted. So all three are cut alike, by parts of K: whole
- * rows. */
+/* The three products of a dense layer with a small batch, where the weights [K, N] are the largest
+ * matrix. The output is [batch, K] [K, N]. The gradient of the weights is [K, batch] [batch, N].
+ * The gradient of the input is [batch, N] [N, K]. A cache line of the weights that another core
+ * wrote costs many times as much as one of the own core. Hardware prefetchers also load the
+ * neighbours of the lines that are read. So all three are cut alike, by whole rows: parts of K. */
 typedef enum Role { ROLE_OTHER, ROLE_OUTPUT, ROLE_WEIGHTS, ROLE_INPUT } Role;
 enum { SHORT_BATCH = 64, LONG_WEIGHTS = 8 };
 
@@ -95,7 +94,7 @@ static Role role_of(const Gemm *g) {
   return ROLE_OTHER;
 }
 
-/* Parts are few, since each one's sums are kept apart: half or a quarter of K. */
+/* Few parts, half or a quarter of K, because the sums of each are stored separately. */
 static int64_t weights_part(int64_t batch, int64_t k) {
   return round_up(ceil_div(k, k >= 2 * LONG_WEIGHTS * batch ? 4 : 2), 16);
 }

@@ -1,9 +1,10 @@
-/* C = A B. A tile of C lives in registers while a run of k passes: each step loads a row of B's
- * vectors and broadcasts a column of A's elements. Operands are read where they lie as long as
- * that is fast; B is transposed or packed first when its rows run along k, A when the problem is
- * large. Each element of C is one chain of multiply-adds per block of k (the blocks depend on
- * the extents alone), added block after block: neither the chunks nor the packing move a bit.
- * Only the dot form, chosen by the extents and strides, sums along k in lanes. */
+/* C = A B. A tile of C stays in registers over a range of k. Each step loads a row of B in vectors,
+ * and broadcasts a column of A element by element. Operands are read in place if that is fast. B is
+ * transposed or packed first if its rows run along k, and A if the problem is large.
+ *
+ * Each element of C is a chain of multiply-adds for each block of k, and the blocks are added in
+ * order. The blocks depend on the extents alone, so chunks and packing don't change a bit. Only the
+ * dot form, which extents and strides select, sums along k in lanes. */
 #include "kernels/fill.h"
 #include "kernels/layout.h"
 #include "kernels/simd.h"
@@ -89,7 +90,7 @@ static size_t slot_b_bytes(const Layout *l, int64_t element_bytes) {
 }
 static int64_t own_c_row(const Gemm *g, const Layout *l) { return min(l->cols, g->n); }
 
-/* Sums are added up by the caller alone where they are few. */
+/* A few sums are added by the calling thread alone. */
 static int64_t finish_rows_at_once(const Gemm *g) {
   return g->m * g->n <= 16384 ? g->m : max(round_up(8192 / g->n, 8), 8);
 }
@@ -161,8 +162,8 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
   }
 }
 
-/* Memory that will be read soon: `rows` stretches of `lines` cache lines, fetched by the tiles
- * in equal shares. */
+/* Memory to be prefetched: `rows` stretches of `lines` cache lines, which the tiles share
+ * equally. */
 typedef struct Ahead {
   const char *at;
   int64_t row_bytes, rows, lines, line; /* line: the next one of the stretch at `at` */
@@ -181,8 +182,8 @@ static int64_t take_stretch(Ahead *a, int64_t max, const char **from) {
   return lines;
 }
 
-/* How many lines the next tile fetches while it computes, and from where. Those of earlier
- * stretches are asked for here. */
+/* The number of lines that the next tile prefetches, and their address. Lines of earlier stretches
+ * are prefetched here. */
 static int64_t take_ahead(Ahead *a, const char **from) {
   int64_t left = a->at_once, lines = 0;
   while (a->rows > 0 && left > 0) {
@@ -193,7 +194,7 @@ static int64_t take_ahead(Ahead *a, const char **from) {
   return lines;
 }
 
-/* A block of C in the making: rows x cols at c, from k steps of a and b. */
+/* A block of C that is being computed: rows x cols at c, from k steps of a and b. */
 typedef struct Block {
   bool f64, packed_a, swapped;
   int64_t rows, cols, k;
@@ -209,8 +210,8 @@ typedef struct Block {
 /* Vectors of the next tile when `left` remain: threes, and twos rather than a lone one. */
 static int64_t next_width(int64_t left) { return left == 4 || left == 2 ? 2 : min(left, WIDE); }
 
-/* Rows [first, first + height) of the block; g's `ahead` is told of each tile at (row + …, col +
- * …) of C. */
+/* Computes rows [first, first + height) of the block, whose first element is (row, col) of C.
+ * g->ahead is called for each tile. */
 static void run_strip(Block *b, int64_t first, int64_t height, const Gemm *g, int64_t block_row,
                       int64_t block_col) {
   int64_t element_bytes = b->f64 ? 8 : 4, lanes = b->f64 ? F64_LANES : F32_LANES;
@@ -247,8 +248,8 @@ static void run_dots(const Block *b, int64_t b_col) {
           b_col, b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
 }
 
-/* The block of b after the one at k, as it lies in memory: fetched in equal shares by the tiles
- * of this one. */
+/* The block of b after the one at k, in memory. The tiles of this block prefetch it in equal
+ * shares. */
 static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t k, int64_t col) {
   int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = min(l->k_block, g->k - next);
   if (l->b != B_SLOT || !l->pack_a || depth <= 0) return (Ahead){0};
@@ -280,8 +281,8 @@ static Ahead next_product(const Gemm *g, const Layout *l, const Block *b, int64_
                  .at_once = ceil_div(share, calls)};
 }
 
-/* Rows [first, first + height) of the block are final. A swapped problem's one row is a column
- * of the given one. */
+/* Calls the epilogue for rows [first, first + height) of the block. The one row of a swapped
+ * problem is a column of the given one. */
 static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t first, int64_t height,
                         int64_t col, int slot) {
   if (b->swapped) g->epilogue(g->context, b->c, 1, col, b->cols, 0, 1, slot);
@@ -294,7 +295,7 @@ static void finish_rows(const Block *b, const Gemm *g, int64_t row, int64_t firs
  * is still near. */
 static void run_last_strips(Block *b, const Gemm *g, int64_t row, int64_t col, int slot) {
   int64_t height = b->packed_a || g->k <= SHORT_BATCH ? PANEL : b->rows;
-  /* asking takes longer than a short product */
+  /* prefetching takes longer than a short product */
   bool fetches = g->ahead && !b->swapped && (b->packed_a || (g->next && g->k > SHORT_BATCH));
   for (int64_t first = 0; first < b->rows; first += height) {
     int64_t rows = min(height, b->rows - first);

@@ -1,7 +1,8 @@
-/* The text of matmul.c for one element type, in the words of real_f32.h and real_f64.h. */
+/* The part of matmul.c that is compiled for each element type, with the macros of real_f32.h and
+ * real_f64.h. NAME(x) is x_f32 or x_f64. */
 
-/* k steps; a and b advance by a_col and b_row; the last vector of b has `last` lanes. One line a
- * step is fetched from ahead on, unless it is NULL. */
+/* k steps, in which a advances by a_col and b by b_row. The last vector of b has `last` lanes. Each
+ * step prefetches one cache line from `ahead` on, unless it is NULL. */
 INLINE void NAME(tile_steps)(int rows, int vectors, bool partial, int64_t k, const REAL *a,
                              int64_t a_row, int64_t a_col, const REAL *b, int64_t b_row,
                              int64_t last, VECTOR sum[PANEL][WIDE], const char *ahead) {
@@ -17,7 +18,7 @@ INLINE void NAME(tile_steps)(int rows, int vectors, bool partial, int64_t k, con
   }
 }
 
-/* C's last vector has `last` lanes, too; `lines` cache lines from `ahead` on are fetched
+/* The last vector of C has `last` lanes, too. `lines` cache lines from `ahead` on are prefetched
  * meanwhile. */
 INLINE void NAME(tile)(int rows, int vectors, bool partial, int64_t k, const REAL *a, int64_t a_row,
                        int64_t a_col, const REAL *b, int64_t b_row, REAL *c, int64_t c_row,

@@ -1,14 +1,14 @@
-/* What float16 does beyond its range, and what traps. */
+/* The behaviour of float16 beyond its range, and the floating-point events that trap. */
 #ifndef IPULUA_KERNELS_NUMERICS_H
 #define IPULUA_KERNELS_NUMERICS_H
 #include "base/rng.h"
 #include "tensor/dtype.h"
 
-/* How float16 behaves and what traps (IPUConfig.floating_point_behaviour). */
+/* The options of IPUConfig.floating_point_behaviour and of rounding. */
 typedef struct Numerics {
   bool nan_on_overflow;     /* float16 overflow gives NaN; otherwise it clips to 65504 */
   bool stochastic_rounding; /* of float16 results */
-  /* of programs for several replicas: only what these compute alike is rounded so */
+  /* in programs for several replicas: only values that all replicas compute alike are rounded so */
   bool identical_only;
   bool trap_invalid, trap_divide, trap_overflow;
   bool half_products, half_convolutions; /* of float16 accumulate in float16 */
@@ -17,7 +17,7 @@ typedef struct Numerics {
   bool check_finite;
 } Numerics;
 
-/* What happened while computing; bits. */
+/* Floating-point events, as bits. */
 enum { EVENT_INVALID = 1, EVENT_DIVIDE = 2, EVENT_OVERFLOW = 4 };
 
 static inline int numerics_trapped(const Numerics *n) {
@@ -34,21 +34,21 @@ static inline const char *numerics_trap(const Numerics *n, int events) {
                                  : NULL;
 }
 
-/* Round n float32 results to float16 the way the machine does: nearest even (or stochastic,
- * keyed by key and the element's index), a finite value beyond 65504 clips or becomes NaN.
+/* Rounds n float32 results to float16 as the machine does. Rounding is to nearest even, or
+ * stochastic, by key and the element's index. A finite value beyond 65504 clips or becomes NaN.
  * Infinities stay infinities. numerics may be NULL: clip. */
 void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
                 uint64_t index);
-/* The same bits by k's cast, for many: only what lies beyond the range and stochastic rounding
- * go one by one. */
+/* The same bits for many elements, by k's cast. Only values beyond the range and stochastic
+ * rounding are done one by one. */
 struct Kernels;
 void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
                    const Numerics *numerics, const RngKey *key, uint64_t index);
 
-/* The same for n results y of a cast: what x, of dtype from, has beyond the range clips or
- * becomes NaN. single: x is one element. EVENT_OVERFLOW if there is any, as far as numerics
- * traps it; else 0. */
+/* The same for n results y of a cast from x of dtype `from`: values beyond the range clip or become
+ * NaN. single: x is one element. Returns EVENT_OVERFLOW if there is such a value and numerics traps
+ * it; else 0. */
 int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics);
-/* Element i of data becomes x, as a cast would have it; the same events. */
+/* Sets element i of data to x, with the conversion and the events of a cast. */
 int set_cast(Dtype d, void *data, int64_t i, double x, const Numerics *numerics);
 #endif

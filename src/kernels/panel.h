@@ -1,4 +1,5 @@
-/* The text of panel.c for one element type, in the words of real_f32.h and real_f64.h. */
+/* The part of panel.c that is compiled for each element type, with the macros of real_f32.h and
+ * real_f64.h. NAME(x) is x_f32 or x_f64. */
 
 /* Rows of y against one or two vectors of the panel: each step broadcasts one element of each
  * row. */

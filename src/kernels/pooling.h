@@ -1,4 +1,5 @@
-/* The text of pooling.c for one element type, in the words of real_f32.h and real_f64.h. */
+/* The part of pooling.c that is compiled for each element type, with the macros of real_f32.h and
+ * real_f64.h. NAME(x) is x_f32 or x_f64. */
 
 INLINE void NAME(store_index)(const PoolRun *p, int64_t at, INTEGERS index, int64_t lanes) {
   if (p->wide_index)
@@ -7,7 +8,7 @@ INLINE void NAME(store_index)(const PoolRun *p, int64_t at, INTEGERS index, int6
     for (int64_t l = 0; l < lanes; l++) ((uint8_t *)p->index)[at + l] = (uint8_t)index[l];
 }
 
-/* Whole vectors; lanes is LANES but for the last channels. */
+/* A vector of channels; lanes is LANES except for the last ones. */
 INLINE void NAME(max_channels)(const PoolRun *p, int64_t row, int64_t c, int64_t lanes) {
   const REAL *x = (const REAL *)p->x + row * p->x_row + c;
   VECTOR best = LOAD_SOME(x + p->offset[0], lanes);

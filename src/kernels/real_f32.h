@@ -1,4 +1,5 @@
-/* The words of a kernel text that is read once per element type: float32. No guard, on purpose. */
+/* The macros with which a kernel header is compiled for float32. No include guard, because it is
+ * included once for each header. */
 #include "kernels/real_none.h"
 #define REAL float
 #define VECTOR f32v

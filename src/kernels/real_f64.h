@@ -1,4 +1,5 @@
-/* The words of a kernel text that is read once per element type: float64. No guard, on purpose. */
+/* The macros with which a kernel header is compiled for float64. No include guard, because it is
+ * included once for each header. */
 #include "kernels/real_none.h"
 #define REAL double
 #define VECTOR f64v

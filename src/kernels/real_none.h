@@ -1,4 +1,5 @@
-/* Takes back the words of real_f32.h and real_f64.h. No guard, on purpose. */
+/* Undefines the macros of real_f32.h and real_f64.h. No include guard, because it is included
+ * several times. */
 #undef REAL
 #undef VECTOR
 #undef INTEGERS

@@ -1,7 +1,7 @@
-/* Sums, extremes and products along one axis. The order of a sum depends on the extents alone,
- * and is the same on every instruction set: along contiguous elements, blocks in four groups of
- * SUMS partial sums; across rows, blocks of rows for each column. Blocks are added pairwise, so
- * rounding grows with the logarithm of their number. */
+/* Sums, extremes and products along one axis. The order of a sum depends on the extents alone, and
+ * is the same on every instruction set. Contiguous elements are summed in blocks, with four groups
+ * of SUMS partial sums. Across rows, each column is summed in blocks of rows. Blocks are added
+ * pairwise, so rounding grows with the logarithm of their number. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 
@@ -171,8 +171,8 @@ static double sum_f64(const double *x, int64_t n) {
 REDUCE_SUMS(f32, float)
 REDUCE_SUMS(f64, double)
 
-/* What remains has no order to keep but products of floats, which go through SUMS partial
- * products. A is the type that accumulates; f combines. */
+/* The other reductions. Only products of floats depend on the order, and use SUMS partial products.
+ * A is the accumulator's type, f the operation. */
 #define REDUCE(name, T, A, start, f)                                                           \
   INLINE A name##_row(const T *x, int64_t extent, int lanes) {                                 \
     A part[GROUPS * SUMS];                                                                     \

@@ -6,7 +6,7 @@
 
 enum { ROW_GROUPS = 4 };
 
-/* What one element adds, from the operands' vectors and two constants of the row. */
+/* The term to be summed, from vectors of the operands and two constants of the row. */
 typedef f32v (*RowTerm)(f32v a, f32v b, f32v c, f32v s, f32v t);
 typedef struct Row {
   const float *a, *b, *c; /* b and c may be NULL: zeros */

@@ -9,8 +9,8 @@ enum {
       TABLE_COUNT
 };
 
-/* A class that IPULUA_CPU asks for, or the best one: a CPU with AVX alone has no kernels of ours
- * for that, but OpenBLAS has. */
+/* Whether IPULUA_CPU asks for a class. On a CPU with AVX alone that matters to OpenBLAS, which has
+ * a core for it; our kernels have none. */
 enum { UNASKED, ASKED, WAYS_OF_ASKING };
 
 /* Filled once, then only read. */
@@ -54,7 +54,8 @@ static void fill_variants(int t) {
     }
 }
 
-/* What fills a table is compiled as its kernels are: another CPU could not even run that. */
+/* The functions that fill a table are compiled for its instruction set, too. They may run only on
+ * CPUs that have it. */
 static void fill_tables(void) {
 #define FIRST(isa) tables[TABLE_##isa][UNASKED][PRODUCTS_BY_TABLE]
 #define FILL_FILE(file, isa) kernels_fill_##file##_##isa(&FIRST(isa));
@@ -90,7 +91,7 @@ const Kernels *kernels_select(void) {
   return best_up_to(TABLE_COUNT - 1, UNASKED);
 }
 
-/* Where a class has no table, as on another architecture, what is below it is meant. */
+/* If a class has no table, as on another architecture, the next lower one is taken. */
 const Kernels *kernels_at_most(const char *name) {
   static const char *const classes[] = {"base", "avx2", "avx512"};
   if (!name || !*name) return kernels_select();

@@ -1,7 +1,6 @@
-/* The vectors that kernels are written in, and the only file that knows instruction sets. A
- * vector has the width of the hardware's registers (wider ones would live in memory), so lane
- * counts are F32_LANES and F64_LANES; what must not depend on the width (the sixteen partial
- * sums) is built from PARTS vectors. */
+/* The vector types of kernels. This is the only file that knows instruction sets. A vector has the
+ * width of the hardware's registers, F32_LANES or F64_LANES lanes, as wider ones would be spilled
+ * to memory. The sixteen partial sums, which must not depend on the width, are PARTS vectors. */
 #ifndef IPULUA_KERNELS_SIMD_H
 #define IPULUA_KERNELS_SIMD_H
 #include <stdbool.h>
@@ -73,10 +72,9 @@ INLINE void store_f32(float *p, f32v v) { *(f32v_any *)p = v; }
 INLINE f64v load_f64(const double *p) { return *(const f64v_any *)p; }
 INLINE void store_f64(double *p, f64v v) { *(f64v_any *)p = v; }
 
-/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched.
- * A count that the compiler knows to be whole is an ordinary load or store. On AVX2 no lane may
- * pass through memory on its way: eight stores of a lane and a load of them all wait for each
- * other. */
+/* The first n lanes, 0 <= n <= the lane count; the others are zero, their memory isn't touched. A
+ * count that the compiler knows to be whole is an ordinary load or store. On AVX2 no lane may pass
+ * through memory: a vector load has to wait for eight stores of a lane each. */
 #if defined(__AVX512F__)
 INLINE __mmask16 first_f32(int64_t n) { return (__mmask16)((1u << n) - 1); }
 INLINE __mmask8 first_f64(int64_t n) { return (__mmask8)((1u << n) - 1); }
@@ -230,8 +228,8 @@ INLINE f32v select_equal_f32(f32v a, f32v b, f32v yes, f32v no) {
   return (f32v)((m & (i32v)yes) | (~m & (i32v)no));
 #endif
 }
-/* a > b ? a : b, and a < b ? a : b: a NaN gives b, so the operand whose NaN must survive stands
- * second. */
+/* max is a > b ? a : b, and min is a < b ? a : b. With a NaN the result is b. So the operand whose
+ * NaN must survive is the second. */
 INLINE f32v max_f32(f32v a, f32v b) {
 #if defined(__AVX512F__)
   return (f32v)_mm512_max_ps((__m512)a, (__m512)b);

@@ -24,7 +24,7 @@ INLINE float row_max_f32(const float *x, int64_t n) {
   return lanes_max_f32(max_f32(max_f32(max[0], max[1]), max_f32(max[2], max[3])));
 }
 
-/* y = exp(x - most) when y isn't NULL; the sum is returned. */
+/* y = exp(x - max) if y isn't NULL. Returns the sum. */
 INLINE float row_exp_sum_f32(const float *x, int64_t n, float max, float *y) {
   f32v sum[F32_PARTS];
   f32v shift = splat_f32(max);

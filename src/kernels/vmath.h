@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* exp(x) - 1 = 2^n (p + 1) - 1 with p = exp(r) - 1, |r| <= ln2 / 2, for x within the limits of
- * clamp_exp. */
+/* Returns p and n of exp(x) - 1 = 2^n (p + 1) - 1. p is exp(r) - 1, with |r| <= ln2 / 2. x is
+ * within the limits of clamp_exp. */
 INLINE f32v exp_parts(f32v x, f32v *n) {
   const f32v log2_e = splat_f32(0x1.715476p+0f), ln2_high = splat_f32(-0x1.63p-1f),
              ln2_low = splat_f32(0x1.bd0106p-13f);

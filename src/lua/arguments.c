@@ -1,5 +1,5 @@
-/* The forms of an op's call: f(x, y, {name = …}) and f{x, y, name = …}; of rows that take any
- * number of tensors f({x, y}, …). */
+/* The forms of an op's call: `f(x, y, {name = …})` and `f{x, y, name = …}`. Rows that take any
+ * number of tensors are called as `f({x, y}, …)`. */
 #include "lua/arguments.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* A call's arguments as an op takes them: operands and attributes, out of what lies on Lua's
- * stack. */
+/* Reads an op's operands and attributes from the arguments on Lua's stack. */
 #ifndef IPULUA_LUA_ARGUMENTS_H
 #define IPULUA_LUA_ARGUMENTS_H
 #include "lua/bind.h"
@@ -11,14 +10,14 @@ typedef struct Arguments {
   int *operand; /* stack indices: few, or what a userdata on the stack holds */
   int few[FEW_OPERANDS];
   int operand_count;
-  Attr attr[MAX_ATTRS]; /* what they hold stays on the stack while the call lasts */
+  Attr attr[MAX_ATTRS]; /* the values that they refer to stay on the stack during the call */
 } Arguments;
 
-/* Of a call of a->op (the rest of *a is zero), whose arguments are all that is on the stack.
- * Raises in the caller's words. */
+/* Fills *a, whose op alone is set, from all values on the stack. Raises with a message for the
+ * caller. */
 void arguments_read(lua_State *L, Arguments *a);
-/* How many inputs a caller gives: a random op's counter is not among them. */
+/* The number of inputs that a caller gives, without a random op's counter. */
 int arguments_inputs(const OpDef *op);
-/* Is it a table of a script's own with names in it? */
+/* Whether it is a script's table with string keys. */
 bool arguments_has_names(lua_State *L, int index);
 #endif

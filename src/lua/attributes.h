@@ -3,7 +3,7 @@
 #define IPULUA_LUA_ATTRIBUTES_H
 #include "lua/bind.h"
 
-/* What lies on the stack there, as the row wants it; what the attribute holds stays on the stack
- * while the call lasts. Raises in the caller's words. */
+/* Reads the value at index as the attribute of a row. The values that it refers to stay on the
+ * stack during the call. Raises with a message for the caller. */
 Attr attribute_read(lua_State *L, int index, const OpDef *op, const AttrDef *def);
 #endif

@@ -1,5 +1,5 @@
-/* The variable behind a tensor: in mixed precision a layer's call sees a variable as its value
- * in another dtype, and assigns to it all the same, as v:assign_add(1). */
+/* The variable of a tensor. In mixed precision a layer's call sees a variable as a tensor of
+ * another dtype. It can still assign to the variable, as in v:assign_add(1). */
 #include "lua/bind.h"
 
 static const char BEHIND_KEY;

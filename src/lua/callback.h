@@ -1,5 +1,5 @@
-/* Lua functions that C calls: on the script's own thread, on a coroutine of their own, never
- * raising into C. */
+/* Lua functions called by C on the script's thread. They run on a coroutine of their own, so no
+ * error is raised into C. */
 #ifndef IPULUA_LUA_CALLBACK_H
 #define IPULUA_LUA_CALLBACK_H
 #include "lua/bind.h"
@@ -13,7 +13,7 @@ Callback *callback_new(lua_State *L, int index); /* of the function at index; ra
 void callback_free(Callback *c);
 /* Begin a call: pushes the function on the coroutine, where arguments follow. */
 lua_State *callback_begin(Callback *c);
-/* Call it with what was pushed. A failure becomes e; results stay on the coroutine. */
+/* Calls it with the pushed arguments. A failure is put into e. Results stay on the coroutine. */
 Status callback_call(Callback *c, int arguments, int results, Error *e);
 /* The coroutine on which a callback runs at this moment, NULL while none does; for signal
  * handlers. */

@@ -1,12 +1,12 @@
-/* Assigning to elements of a tensor: t[2] = v. A tensor that nothing else shares memory with is
- * written to where it lies. Otherwise the script's tensor gets memory of its own first, so that
- * datasets, programs and variables keep what they were given. */
+/* Assigning to elements of a tensor: t[2] = v. A tensor that shares no memory is written in place.
+ * Otherwise the script's tensor first gets memory of its own, so that datasets, programs and
+ * variables keep their values. */
 #include <string.h>
 
 #include "lua/bind.h"
 #include "lua/tape.h"
 
-/* What was taken out of a tensor by an index remembers both: t[1][2] = v writes to t. */
+/* A part of a tensor refers to the tensor and its index, so that t[1][2] = v writes to t. */
 enum { PARENT = 1, INDEX = 2 };
 
 /* (tensor): an error where its elements can't be assigned to. */

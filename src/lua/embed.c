@@ -1,4 +1,4 @@
-/* core.so's side of the bridge: a Lua state that a C program's models live in. */
+/* core.so's part of the bridge: the Lua state of a C program's models. */
 #include <dlfcn.h>
 #include <lauxlib.h>
 #include <lualib.h>
@@ -142,6 +142,15 @@ static void take_tensors(lua_State *L, int index, BridgeCall *c) {
   }
 }
 
+/* The text at index goes out, whole or not at all. */
+static void take_text(lua_State *L, int index, BridgeCall *c) {
+  size_t size;
+  const char *text = lua_tolstring(L, index, &size);
+  if (strlen(text) != size)
+    bind_fail(L, ERR_VALUE, "%s: the text has a NUL in it, where C would cut it", c->function);
+  if (!(c->out_text = strdup(text))) bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+}
+
 typedef struct Crossing {
   BridgeCall *call;
   int taken;
@@ -160,8 +169,7 @@ static int call_protected(lua_State *L) {
   push_tensors(L, c, &x->taken, c->x_count, c->in_count);
   lua_call(L, 5, 3);
   int top = lua_gettop(L);
-  if (lua_type(L, top - 2) == LUA_TSTRING && !(c->out_text = strdup(lua_tostring(L, top - 2))))
-    bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+  if (lua_type(L, top - 2) == LUA_TSTRING) take_text(L, top - 2, c);
   c->out_object = lua_tointeger(L, top - 1);
   if (lua_istable(L, top)) take_tensors(L, top, c);
   return 0;

@@ -1,6 +1,6 @@
-/* How scripts enter functions of the library that are written in Lua. `return layer(x)` is a
- * tail call: a Lua function would take the frame of the script's function, and with it the line
- * that errors and profiles name. A C function leaves it on the stack. */
+/* How scripts enter functions of the library that are written in Lua. `return layer(x)` is a tail
+ * call. A Lua function would replace the frame of the script's function, whose line errors and
+ * profiles name. A C function leaves that frame on the stack. */
 #include "lua/bind.h"
 
 static int finish(lua_State *L, int status, lua_KContext context) {

@@ -1,4 +1,4 @@
-/* Files of tensors for Lua; and what only C knows of the process: clock, terminal. */
+/* Files of tensors for Lua, and functions of the process: clock and terminal. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>

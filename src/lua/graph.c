@@ -1,5 +1,4 @@
-/* The graph of sessions: placeholders, what is computed from them, and programs for what is
- * fetched. */
+/* The graph of sessions: placeholders, values computed from them, and programs for fetches. */
 #include <string.h>
 
 #include "lua/trace.h"

@@ -1,5 +1,5 @@
 /* Lua functions as nodes of programs. A program that runs on another thread asks the script's
- * thread to call them; what is handed over are copies, so that either side may give up. */
+ * thread to call them. Tensors are copied, so that either thread may give up the call. */
 #include <stdlib.h>
 #include <string.h>
 

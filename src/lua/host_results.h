@@ -1,5 +1,5 @@
-/* What host callbacks gave in a run that a tape notes: its gradient computes the run's values
- * again, but nobody is called a second time. */
+/* The results of host callbacks in a run that a tape records. The gradient computes the run's
+ * values again, but doesn't call back again. */
 #ifndef IPULUA_LUA_HOST_RESULTS_H
 #define IPULUA_LUA_HOST_RESULTS_H
 #include "lua/bind.h"
@@ -18,14 +18,15 @@ struct HostResults {
   int count, capacity;
 };
 
-/* Pushes one, which keeps what it holds until it is collected. */
+/* Pushes a new one, which keeps its tensors until it is collected. */
 HostResults *host_results_new(lua_State *L);
-/* Between these the state's callbacks are noted in it. */
+/* Between these two, results of the state's callbacks are noted in r. */
 void host_results_begin(State *s, HostResults *r);
 void host_results_end(State *s, HostResults *r);
 /* op has given tensors [op->out_count]. */
 Status host_results_note(State *s, const HostOp *op, Tensor *const *tensor, Error *e);
-/* In g, a copy of what ran, and its regions: what was called once gives what it gave then, what
- * was not called (of a branch that was not taken) zeros. What was called again stays. */
+/* Replaces callbacks in g, a copy of the graph that ran, and in its regions. A callback that was
+ * called once gives its result. A callback that wasn't, in a branch not taken, gives zeros. A
+ * callback that was called several times stays. */
 void host_results_put_in(const HostResults *r, Graph *g, Error *e);
 #endif

@@ -1,5 +1,5 @@
-/* The instances of a training, for Lua: begin and end, what they tell each other as text, and
- * collectives of tensors on the host. `words` is what messages call a meeting, with the script's
+/* The instances of a training, for Lua: their begin and end, texts that they exchange, and
+ * collectives of tensors on the host. `words` is a meeting's name in messages, with the script's
  * line. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* A program that runs on a thread while the script goes on: it may read outfeeds meanwhile. One
- * job runs at a time; what would touch its variables, or run another program, waits for it. Only
- * the script's thread touches Lua: it serves the job's requests whenever it waits. */
+/* A program that runs on a thread while the script goes on, and may read outfeeds. One job runs at
+ * a time. Calls that use its variables, or run another program, wait for it. Only the script's
+ * thread uses Lua. It serves the job's requests whenever it waits. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>

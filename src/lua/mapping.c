@@ -1,5 +1,5 @@
-/* Functions on the elements of datasets: traced once and run by worker threads, or called on the
- * script's thread. */
+/* Functions on the elements of datasets. They are traced once and run by worker threads, or called
+ * on the script's thread. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

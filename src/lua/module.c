@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "base/version.h"
 #include "lua/bind.h"
 
@@ -49,13 +50,10 @@ int luaopen_ipulua_core(lua_State *L) {
 static int load_hdf5(lua_State *L) {
   void *library =
       dlopen(lua_tostring(L, lua_upvalueindex(1)), (int)lua_tointeger(L, lua_upvalueindex(2)));
-  union {
-    void *address;
-    lua_CFunction function;
-    /* ISO C knows no cast between the two */
-  } open = {.address = library ? dlsym(library, "luaopen_ipulua_hdf5") : NULL};
-  if (!open.address) return luaL_error(L, "%s", dlerror());
-  lua_pushcfunction(L, open.function);
+  lua_CFunction open;
+  if (!library || !library_find(library, "luaopen_ipulua_hdf5", &open))
+    return luaL_error(L, "%s", dlerror());
+  lua_pushcfunction(L, open);
   lua_call(L, 0, 1);
   return 1;
 }

@@ -6,16 +6,17 @@
 
 __attribute__((visibility("default"))) int luaopen_ipulua_core(lua_State *L);
 
-/* Offer the modules in C that may lie in a folder (ipulua.hdf5) to `require`, which loads them
- * from there. has_other_lua: the process may have a lua_* that is not L's (LuaJIT), which they
- * must not find. */
+/* Lets `require` load the modules in C of a folder, such as ipulua.hdf5. has_other_lua: the process
+ * may have other symbols lua_* than L's, as LuaJIT's, to which the modules must not be linked. */
 void module_offer_plugins(lua_State *L, const char *folder, bool has_other_lua);
-#define PLUGIN_FOLDERS "ipulua.plugins" /* in the registry: where those may lie that core opens */
+/* in the registry: the folders of the plug-ins that core opens */
+#define PLUGIN_FOLDERS "ipulua.plugins"
 
 bool module_has_plugin(lua_State *L, const char *name);
 
-/* Of the instances of a training, which one this state's process is; -1: it is alone. */
+/* The number of this process among the instances of a training; -1: it is no instance. */
 int module_instance(lua_State *L);
-/* The script has ended; gives the status that the process ends with. Nothing where it is alone. */
+/* Called when the script has ended. Returns the exit status of the process. Without instances it
+ * does nothing. */
 int module_finish(lua_State *L, int status, const char *words);
 #endif

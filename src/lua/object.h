@@ -1,4 +1,4 @@
-/* Counted C objects (queues, datasets) as userdata of a named type. */
+/* Reference-counted C objects (queues, datasets) as userdata of a named type. */
 #ifndef IPULUA_LUA_OBJECT_H
 #define IPULUA_LUA_OBJECT_H
 #include "lua/bind.h"

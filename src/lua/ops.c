@@ -1,5 +1,5 @@
-/* The registry as Lua functions and methods: one C function with the row as its upvalue serves
- * all. What a call gives is read in arguments.c. */
+/* The registry of ops as Lua functions and methods. All are one C function, with the row as its
+ * upvalue. arguments.c reads the arguments. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -24,7 +24,7 @@ static int to_string(lua_State *L) {
 static void mark_as(lua_State *L, const char *metatable) {
   if (luaL_newmetatable(L, metatable)) {
     lua_pushliteral(L, "table");
-    lua_setfield(L, -2, "__name"); /* what messages call it */
+    lua_setfield(L, -2, "__name"); /* its name in messages */
     lua_pushboolean(L, true);
     lua_setfield(L, -2, "plain");
     lua_pushcfunction(L, to_string);

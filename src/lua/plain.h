@@ -1,6 +1,5 @@
-/* Plain tables: lists and records as a script writes them down. Those that the library returns
- * have a metatable of their own, whose __tostring shows what they hold; its field "plain" says
- * that they are plain all the same. */
+/* Plain tables: lists and records, as scripts write them. Plain tables that the library returns
+ * have a metatable, whose __tostring shows their entries. Its field "plain" marks them as plain. */
 #ifndef IPULUA_LUA_PLAIN_H
 #define IPULUA_LUA_PLAIN_H
 #include <lua.h>
@@ -9,8 +8,8 @@
 /* Whether the value at index is a table without a metatable, or with one that says `plain =
  * true`. */
 bool plain_is(lua_State *L, int index);
-/* Gives the table on top of the stack the metatable of what the library returns. May raise for
- * want of memory. */
+/* Gives the table on top of the stack the metatable of returned tables. May raise for want of
+ * memory. */
 void plain_mark(lua_State *L);
 /* The same for a tensor's shape, whose metatable is one for all shapes: base/plain.lua has it
  * refuse position 0. */

@@ -1,4 +1,4 @@
-/* Prices of programs: core.price(program, options) and what it tells. */
+/* Prices of programs: core.price(program, options) and its results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

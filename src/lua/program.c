@@ -1,4 +1,4 @@
-/* Programs, which come out of traces: running them, replicas, what they hold. */
+/* Programs, made from traces: their runs, replicas and variables. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Outfeeds for Lua, and putting queues into traces. The structure of an element is kept by Lua
- * code; here it is a list. */
+/* Outfeeds for Lua, and nodes for queues in traces. Lua code keeps the structure of an element;
+ * here it is a list. */
 #include <stdlib.h>
 
 #include "engine/outfeed.h"

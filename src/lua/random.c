@@ -1,6 +1,5 @@
 /* The state of random numbers: seeds, and the counters of random ops in programs. Counters are
- * numbered in the order in which they are made, which is the order of tracing: so a later run of
- * the same script finds its own again. */
+ * numbered in the order of tracing. So a later run of the same script finds its counters again. */
 #include <string.h>
 
 #include "base/arena.h"

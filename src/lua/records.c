@@ -1,5 +1,5 @@
-/* What a trace has written down, as tables for whoever translates it: each node with its op,
- * attributes, operands and types; constants and variables with their tensors. */
+/* The nodes of a trace as tables, for translation to other formats. A node has its op, attributes,
+ * operands and types. Constants and variables have their tensors. */
 #include <string.h>
 
 #include "lua/bind.h"

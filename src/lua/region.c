@@ -1,5 +1,5 @@
-/* Regions of a traced function from Lua: bodies of loops, branches and calls, which become one
- * node of the trace around them. */
+/* Regions of a traced function, for Lua. The bodies of a loop, branch or call become one node of
+ * the enclosing trace. */
 #include <string.h>
 
 #include "lua/trace.h"

@@ -1,4 +1,4 @@
-/* What the engine was told, and what new nodes inherit from scopes. */
+/* Settings of the engine, and the fields that new nodes inherit from scopes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What a tape is asked: its graph is differentiated, and the new nodes are computed one by one. */
+/* Gradients by a tape: its graph is differentiated, and the new nodes are computed one by one. */
 #include <stdlib.h>
 #include <string.h>
 

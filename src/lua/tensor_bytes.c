@@ -1,4 +1,4 @@
-/* Bytes of tensors: compared, as strings, of all that are alive. */
+/* Bytes of tensors: comparison, conversion to strings, and the total of live tensors. */
 #include <string.h>
 
 #include "dist/crc.h"

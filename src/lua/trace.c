@@ -128,9 +128,9 @@ Trace *bind_pop_trace(State *s) {
   return t;
 }
 
-/* (region, follows, gradient) A root trace, or a region of the current one; one that follows is
- * put behind it (inline_region); one that is a gradient's runs apart from it, and what it
- * assigns is lost. */
+/* (region, follows, gradient) Begins a root trace, or a region of the current one. follows: it is
+ * inlined after the current one (inline_region). gradient: it runs apart from the current one, and
+ * its assignments are discarded. */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
   bool region = lua_toboolean(L, 1), follows = region && lua_toboolean(L, 2);

@@ -1,10 +1,10 @@
-/* What the binding files of traces share. */
+/* Declarations shared by the binding files of traces. */
 #ifndef IPULUA_LUA_TRACE_H
 #define IPULUA_LUA_TRACE_H
 #include "lua/bind.h"
 
 TraceRef *bind_current_trace(lua_State *L); /* raises when no function is being traced */
-/* Take the current trace off the stack; its symbolic tensors are stale from now on. */
+/* Removes the current trace from the stack. Its symbolic tensors can't be used any more. */
 Trace *bind_pop_trace(State *s);
 /* Raise the graph's error, if there is one; a script may catch it and go on tracing. */
 void bind_check_graph(lua_State *L, Graph *g);
@@ -12,7 +12,8 @@ void bind_check_graph(lua_State *L, Graph *g);
 Value **bind_values_in(lua_State *L, TraceRef *ref, int index, int *count, const char *what);
 Value **bind_values(lua_State *L, int index, int *count, const char *what);
 int bind_push_values(lua_State *L, Value **v, int count, TraceRef *r); /* a list; returns 1 */
-/* What goes back to the trace that is current now, kept in a value of Lua: pushed, and at index. */
+/* A token, with which a script returns to the current trace: pushes one, and reads the one at
+ * index. */
 void bind_push_token(lua_State *L);
 void bind_take_token(lua_State *L, int index);
 #endif

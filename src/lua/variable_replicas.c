@@ -1,10 +1,10 @@
-/* What each replica holds of a variable, and aggregates of replicas' values. */
+/* The values of a variable in each replica, and their aggregates. */
 #include <string.h>
 
 #include "lua/bind.h"
 
-/* (variable, aggregate, first_only): outside of programs its value is the aggregate's; what is
- * assigned there is replica 0's alone, or everybody's. */
+/* (variable, aggregate, first_only): outside of programs its value is the aggregate's. An
+ * assignment there sets replica 0 alone (first_only), or all replicas. */
 static int set_aggregate(lua_State *L) {
   Variable *v = bind_check_variable(L), *of = bind_test_variable(L, 2);
   if (!of || v->aggregate) return luaL_error(L, "a variable has one aggregate");

@@ -1,4 +1,4 @@
-/* What the rows cost on the machine: shapes handed to the formulas of target/cost.h. */
+/* The costs of rows on the machine: their shapes, passed to the formulas of target/cost.h. */
 #include "target/cost.h"
 
 #include <string.h>

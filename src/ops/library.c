@@ -1,13 +1,17 @@
-/* A shared object's rows as rows of ours: each OpDef stands at the beginning of a Row that knows
- * the foreign one. */
+/* Makes rows of a shared object's rows. Each OpDef is the first field of a Row, which refers to the
+ * shared object's row. */
 #include "ops/library.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "ipulua_op.h"
+#include "ops/library_text.h"
 #include "ops/ops.h"
 #include "target/cost.h"
 
@@ -53,8 +57,13 @@ static const Type *own_type(const IpuType *t) { return (const Type *)(const void
 
 /* ---- what the host offers ---- */
 
+/* Threads of one evaluation may fail at once; the first message stays. */
 static int host_fail(const IpuNode *n, const char *message) {
-  return (int)fail(n->error, ERR_INVALID_ARGUMENT, "%s", message ? message : "failed");
+  static pthread_mutex_t failing = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&failing);
+  Status s = fail(n->error, ERR_INVALID_ARGUMENT, "%s", message ? message : "failed");
+  pthread_mutex_unlock(&failing);
+  return (int)s;
 }
 
 static int input_count(const IpuNode *n) { return n->node->in_count; }
@@ -132,41 +141,25 @@ static IpuValue *number(IpuGraph *g, int dtype, double value) {
   return foreign_value(graph_number(g->graph, (Dtype)dtype, value));
 }
 
-/* "{axis = 1, keepdims = true}" → attributes; a value ends at a comma outside of braces and
- * quotes. */
-static Status read_attributes(Graph *g, const OpDef *op, const char *s, Attr *attrs) {
-  s += strspn(s, " {");
-  while (*s && *s != '}') {
-    size_t name = strcspn(s, " =");
-    int i = 0, depth = 0;
-    while (i < op_attr_count(op) &&
-           (strlen(op->attrs[i].name) != name || strncmp(op->attrs[i].name, s, name)))
-      i++;
-    if (i == op_attr_count(op))
-      return fail(&g->error, ERR_VALUE, "%s has no argument '%.*s'", op->name, (int)name, s);
-    s += name + strspn(s + name, " =");
-    const char *end = s;
-    for (bool quoted = false; *end && (depth > 0 || quoted || (*end != ',' && *end != '}'));
-         end++) {
-      if (*end == '\'') quoted = !quoted;
-      depth += (*end == '{') - (*end == '}');
-    }
-    AttrDef def = op->attrs[i];
-    char *text = arena_copy(g->arena, s, (size_t)(end - s) + 1);
-    if (!text) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
-    text[end - s] = 0;
-    def.fallback = text;
-    if (!attr_fallback(g->arena, &def, &attrs[i]))
-      return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
-    s = end + strspn(end, " ,");
-  }
-  return OK;
-}
-
 static const OpDef *find_row(const OpLibrary *l, const char *name) {
   for (int i = 0; i < l->count; i++)
     if (!strcmp(l->row[i].def.name, name)) return &l->row[i].def;
   return op_find(name);
+}
+
+/* Has the op all that it needs? graph_node trusts its callers. */
+static Status check_use(Error *e, const OpDef *op, int in_count, const Attr *attrs) {
+  int required, most = op_input_count(op, &required);
+  if (op->traits & RANDOM)
+    return fail(e, ERR_VALUE, "%s draws numbers, which the gradient of a library can't", op->name);
+  if (in_count < required || (in_count > most && !(op->traits & VARIADIC)))
+    return fail(e, ERR_VALUE, "%s takes %d operand%s, the gradient of a library gives %d", op->name,
+                in_count < required ? required : most,
+                plural(in_count < required ? required : most), in_count);
+  for (int i = 0; i < op_attr_count(op); i++)
+    if (attrs[i].kind == ATTR_NONE && !op->attrs[i].fallback)
+      return fail(e, ERR_VALUE, "%s: '%s' is missing", op->name, op->attrs[i].name);
+  return OK;
 }
 
 static IpuValue *apply(IpuGraph *b, const char *name, IpuValue *const *in, int in_count,
@@ -176,12 +169,13 @@ static IpuValue *apply(IpuGraph *b, const char *name, IpuValue *const *in, int i
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   const OpDef *op = name ? find_row(b->library, name) : NULL;
   if (g->error.status != OK) return NULL;
-  if (!op || in_count < 0 || in_count > MAX_INPUTS) {
+  if (!op || (op->traits & (INTERNAL | CONTROL)) || in_count < 0 || in_count > MAX_INPUTS) {
     fail(&g->error, ERR_VALUE, "a gradient of a library calls an op that does not exist: %s",
          name ? name : "(none)");
     return NULL;
   }
-  if (attributes && read_attributes(g, op, attributes, attrs) != OK) return NULL;
+  if (attributes && library_read(g, op, attributes, attrs) != OK) return NULL;
+  if (check_use(&g->error, op, in_count, attrs) != OK) return NULL;
   for (int i = 0; i < in_count; i++) own[i] = own_value(in[i]);
   return foreign_value(graph_apply(g, op, own, in_count, attrs));
 }
@@ -243,10 +237,13 @@ static Status eval(const Call *c) {
   return s == OK ? OK : fail_at(c->error, c->source, s, "%s: %s", c->node->op->name, own.message);
 }
 
+static const size_t SCRATCH_LIMIT = (size_t)1 << 47; /* sums of it don't wrap */
+
 static size_t scratch(const Node *n) {
   Error own = {0};
   IpuNode node = {&own, n, NULL};
-  return row_of(n)->foreign->scratch(&host, &node);
+  size_t bytes = row_of(n)->foreign->scratch(&host, &node);
+  return bytes < SCRATCH_LIMIT ? bytes : SCRATCH_LIMIT; /* which no machine has */
 }
 
 static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -261,27 +258,35 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
               "%s: the library's gradient of input %d has another type than it", n->op->name, i);
 }
 
+static void cost_function(const Target *t, const Node *n, Cost *c) {
+  const Type *y = &n->out[0].type;
+  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count, VECTOR(FUNCTION, y->dtype));
+}
+
+static bool is_cost(double x) { return isfinite(x) && x >= 0; }
+
 static void cost(const Target *t, const Node *n, Cost *c) {
   Error own = {0};
   IpuNode node = {&own, n, NULL};
   IpuTile tile = {(double)t->tiles, (double)t->workers};
   IpuCost foreign = {0};
   row_of(n)->foreign->cost(&host, &node, &tile, &foreign);
+  if (!is_cost(foreign.compute_cycles) || !is_cost(foreign.exchange_bytes) ||
+      !is_cost(foreign.temporary_bytes)) {
+    cost_function(t, n, c);
+    return;
+  }
   *c = cost_free();
   cost_step(c, t, "library", foreign.exchange_bytes, foreign.compute_cycles);
   c->bytes[MEMORY_TEMPORARY] = foreign.temporary_bytes;
   c->temporary_total = foreign.temporary_bytes * tile.tiles;
 }
 
-static void cost_function(const Target *t, const Node *n, Cost *c) {
-  const Type *y = &n->out[0].type;
-  *c = cost_elementwise(t, y->dtype, type_count(y), n->in_count, VECTOR(FUNCTION, y->dtype));
-}
-
-static bool is_name(const char *s) {
+/* mark: what may stand at its end. */
+static bool is_name(const char *s, char mark) {
   if (!isalpha((unsigned char)*s) && *s != '_') return false;
   while (isalnum((unsigned char)*s) || *s == '_') s++;
-  return !*s;
+  return !*s || (*s == mark && !s[1]);
 }
 
 /* A row of ours says so in its traits, for which an IpuOp has no room. */
@@ -291,13 +296,50 @@ static bool is_named_index(const char *name) {
           !strncmp(name, "segment", 7) || strstr(name, "length"));
 }
 
-static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l, const IpuOp *op) {
+/* The name of operand or argument number i: no other one of the op has it. */
+static Status check_name(Error *e, const char *path, const IpuOp *op, const char *const *names,
+                         int i) {
+  bool good = is_name(names[i], i < MAX_INPUTS && op->inputs[i] == names[i] ? '?' : 0);
+  for (int k = 0; k < i && good; k++)
+    good = strcspn(names[k], "?") != strcspn(names[i], "?") ||
+           strncmp(names[k], names[i], strcspn(names[i], "?"));
+  if (good) return OK;
+  return fail(e, ERR_VALUE, "load_op_library: '%s': op '%s': '%s' is no name, or is there twice",
+              path, op->name, names[i]);
+}
+
+static Status fill_attributes(Error *e, const char *path, OpDef *def, const IpuOp *op) {
   static const AttrKind kinds[] = {ATTR_NONE,   ATTR_INT,  ATTR_FLOAT, ATTR_BOOL,
                                    ATTR_STRING, ATTR_INTS, ATTR_DTYPE};
-  if (!is_name(op->name))
+  const char *names[MAX_INPUTS + MAX_ATTRS];
+  int count = 0;
+  while (count < MAX_INPUTS && op->inputs[count]) names[count] = op->inputs[count], count++;
+  for (int i = 0; i < count; i++)
+    if (check_name(e, path, op, names, i) != OK) return e->status;
+  for (int i = 0; i < MAX_ATTRS && op->attributes[i].name; i++) {
+    const IpuAttribute *a = &op->attributes[i];
+    names[count] = a->name;
+    if (check_name(e, path, op, names, count++) != OK) return e->status;
+    if (a->kind <= IPU_ATTR_NONE || a->kind > IPU_ATTR_DTYPE)
+      return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' has no kind", path,
+                  a->name, op->name);
+    if (a->fallback && !library_is_literal(kinds[a->kind], a->fallback))
+      return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' can't be %s", path,
+                  a->name, op->name, a->fallback);
+    def->attrs[i] =
+        (AttrDef){.name = a->name, .kind = kinds[a->kind], .fallback = a->fallback, .summary = ""};
+  }
+  return OK;
+}
+
+static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l, const IpuOp *op) {
+  if (!is_name(op->name, 0))
     return fail(e, ERR_VALUE, "load_op_library: '%s' has an op with no valid name: '%s'", path,
                 op->name);
-  if (op_find(op->name))
+  bool is_taken = op_find(op->name) != NULL;
+  for (const Row *before = l->row; before < row; before++)
+    is_taken = is_taken || !strcmp(before->def.name, op->name);
+  if (is_taken)
     return fail(e, ERR_VALUE, "load_op_library: '%s' has an op '%s', which there is already", path,
                 op->name);
   if (!op->infer || !op->eval || op->outputs < 0 || op->outputs > MAX_OUTPUTS)
@@ -318,21 +360,12 @@ static Status fill_row(Error *e, const char *path, Row *row, const OpLibrary *l,
   for (int i = 0; i < MAX_INPUTS; i++) row->def.inputs[i] = op->inputs[i];
   for (int i = 0; i < INDEX_INPUTS && i < MAX_INPUTS; i++)
     if (is_named_index(op->inputs[i])) row->def.traits |= INDICES(i);
-  for (int i = 0; i < MAX_ATTRS && op->attributes[i].name; i++) {
-    const IpuAttribute *a = &op->attributes[i];
-    if (a->kind <= IPU_ATTR_NONE || a->kind > IPU_ATTR_DTYPE)
-      return fail(e, ERR_VALUE, "load_op_library: '%s': argument '%s' of '%s' has no kind", path,
-                  a->name, op->name);
-    row->def.attrs[i] =
-        (AttrDef){.name = a->name, .kind = kinds[a->kind], .fallback = a->fallback, .summary = ""};
-  }
-  return OK;
+  return fill_attributes(e, path, &row->def, op);
 }
 
 static Status fill_rows(Error *e, const char *path, OpLibrary *l) {
   const IpuOpLibrary *(*open_library)(const IpuHost *);
-  *(void **)(void *)&open_library = dlsym(l->handle, "ipulua_op_library");
-  if (!open_library)
+  if (!library_find(l->handle, "ipulua_op_library", &open_library))
     return fail(e, ERR_VALUE,
                 "load_op_library: '%s' is no library of ops: it exports no ipulua_op_library",
                 path);

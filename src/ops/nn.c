@@ -63,7 +63,7 @@ Status nn_want_float(Error *e, const Node *n, int first, int count) {
     Dtype d = n->in[i]->type.dtype;
     if (!dtype_is_float(d))
       return fail(e, ERR_TYPE, "%s must be floating point, got %s%s", input_name(n, i, name),
-                  dtype_name(d), d == U8 ? "; ipu.cast it, of a dataset in map" : "");
+                  dtype_name(d), d == U8 ? "; convert it by ipu.cast, in a dataset by map" : "");
     if (d != n->in[first]->type.dtype)
       return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them",
                   input_name(n, i, name), dtype_name(d), input_name(n, first, other),

@@ -13,7 +13,7 @@ Value *op2(Graph *g, const char *name, Value *a, Value *b);
 Value *op3(Graph *g, const char *name, Value *a, Value *b, Value *c);
 Value *op_with(Graph *g, const char *name, Value *const *in, int in_count, const Attr *attrs);
 
-/* The usual words. */
+/* Common ops. */
 Value *ops_add(Graph *g, Value *a, Value *b);
 Value *ops_sub(Graph *g, Value *a, Value *b);
 Value *ops_mul(Graph *g, Value *a, Value *b);
@@ -38,11 +38,11 @@ Status infer_same(Error *e, Node *n);      /* output 0 is like input 0 */
 Status infer_float(Error *e, Node *n);     /* the same; refuses integers and bool */
 Status infer_broadcast(Error *e, Node *n); /* two operands, equal dtypes */
 Status infer_compare(Error *e, Node *n);   /* the same with a bool result */
-/* Normalise an axes attribute: absent means all axes, an empty list none; negative ones are
- * counted from the end; sorted; duplicates refused. count and axes are filled. */
+/* Sets count and axes from an axes attribute, sorted. An absent one means all axes, an empty list
+ * none. Negative axes are counted from the end. Duplicates are refused. */
 Status infer_axes(Error *e, const Attr *attr, int rank, int *count, int axes[MAX_RANK]);
 
-/* Parallel loop over rows or elements with chunks of about grain elements of work each. */
+/* A parallel loop over rows or elements, in chunks of about grain elements of work. */
 void parallel_for(const Call *c, int64_t count, int64_t grain,
                   void (*body)(void *context, int64_t begin, int64_t end), void *context);
 #endif

@@ -1,4 +1,4 @@
-/* Collects the rows of the files beside it: ops.inc is the list of files, made by the Makefile. */
+/* Collects the rows of the files of src/ops. ops.inc is the list of files, made by the Makefile. */
 #include <string.h>
 
 #include "ops/ops.h"

@@ -1,4 +1,4 @@
-/* Which value a row's result is anyway: what rows answer as OpDef.simplify. */
+/* Functions for OpDef.simplify: values that a result is equal to. */
 #include "ops/same.h"
 
 #include <math.h>

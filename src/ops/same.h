@@ -1,12 +1,12 @@
-/* Which value a row's result is anyway: what rows answer as OpDef.simplify. */
+/* Functions for OpDef.simplify: values that a result is equal to. */
 #ifndef IPULUA_OPS_SAME_H
 #define IPULUA_OPS_SAME_H
 #include "graph/graph.h"
 
-/* input 0, where the result has its type: slices of all, pads by nothing */
+/* input 0, if the result has its type: slices of everything, pads by nothing */
 Value *simplify_whole(Node *n);
 Value *simplify_view(Node *n);    /* a view that has the shape it was made from */
-Value *simplify_reshape(Node *n); /* reads what views were made from */
+Value *simplify_reshape(Node *n); /* reads the operand of views */
 Value *simplify_broadcast(Node *n);
 Value *simplify_transpose(Node *n); /* one instead of two */
 Value *simplify_cast(Node *n);

@@ -19,7 +19,7 @@ Status infer_axis(Error *e, Node *n, int attr, int rank, int *axis) {
 Status want_float(Error *e, const Type *t) {
   if (dtype_is_float(t->dtype)) return OK;
   return fail(e, ERR_TYPE, "wants floating point, got %s%s", dtype_name(t->dtype),
-              t->dtype == U8 ? "; ipu.cast it, of a dataset in map" : "");
+              t->dtype == U8 ? "; convert it by ipu.cast, in a dataset by map" : "");
 }
 
 Status want_integer(Error *e, const char *what, const Type *t) {

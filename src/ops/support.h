@@ -1,5 +1,5 @@
-/* What several families of rows share: reading attributes, views of a shape around an axis,
- * float16 and bfloat16 through float32. */
+/* Functions shared by several families of rows. They read attributes, view a shape around an axis,
+ * and compute float16 and bfloat16 in float32. */
 #ifndef IPULUA_OPS_SUPPORT_H
 #define IPULUA_OPS_SUPPORT_H
 #include "base/arith.h"
@@ -30,10 +30,10 @@ Around around_axis(const Type *t, int axis);
 /* ---- evaluation ---- */
 
 static inline size_t round_to_line(size_t bytes) { return size_round_up(bytes, 64); }
-/* Bytes of t when computed with. */
+/* Bytes of t in the dtype that it is computed in. */
 size_t compute_bytes(const Type *t);
 
-/* Fails when numerics traps what happened (EVENT_ …). */
+/* Fails if numerics traps one of the events (EVENT_ …). */
 Status trap_events(const Call *c, int events);
 
 /* Run body with float16 and bfloat16 operands widened to float32 and its float32 results rounded
@@ -48,9 +48,8 @@ Status eval_copy(const Call *c);
 /* Copy on the pool. */
 void copy_bytes(const Call *c, void *to, const void *from, size_t bytes);
 void fill_zero(const Call *c, void *to, size_t bytes);
-/* Elements of some bytes from strided positions to strided positions: what transposes, slices,
- * concatenations and tiles are. Steps are in elements; a `from` of 0 repeats. Positions written
- * must be distinct. */
+/* A copy of elements between strided positions, as in transposes, slices, concatenations and tiles.
+ * Steps are in elements; a `from` of 0 repeats. Written positions must be distinct. */
 typedef struct Strided {
   int rank;
   int64_t extent[2 * MAX_RANK], from[2 * MAX_RANK], to[2 * MAX_RANK];
@@ -66,12 +65,12 @@ void fill_elements(void *y, size_t size, const void *value, int64_t n);
 void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type,
                 const void *const *in, const Type *out_type, void *out, const double *p);
 
-/* A type without (or with 1 for) some axes. */
+/* x's type without the axes, or with extent 1 for them (keep). */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);
 Type type_without(const Type *t, int axis);
 
-/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled
- * when it is out of range. what names the operand. */
+/* Element i of an index tensor (int8 … int64) checked against extent; -1 with c->error filled when
+ * it is out of range. Messages begin with `what`, the operand. */
 int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i,
                  int64_t extent);
 /* All of an index tensor at once, before parallel work relies on it. */
@@ -118,6 +117,6 @@ struct Cost;
 #define X(id) void cost_of_##id(const struct Target *t, const Node *n, struct Cost *cost);
 COSTS(X)
 #undef X
-/* cost_of_elementwise with cycles that aren't the row's: those of another form of it. */
+/* cost_of_elementwise with other cycles than the row's, for another form of it. */
 void cost_pass(const struct Target *t, const Node *n, VectorCycles of, struct Cost *cost);
 #endif

@@ -87,6 +87,14 @@ static void push_dataset(lua_State *L, Receiver *r) {
   lua_setfield(L, -2, "data");
 }
 
+/* Pushes the name of a dataset that can't be given and {holds = what it holds}. */
+static void push_other(lua_State *L, Receiver *r) {
+  push_text(L, r);
+  lua_createtable(L, 0, 1);
+  push_text(L, r);
+  lua_setfield(L, -2, "holds");
+}
+
 /* Pushes an attribute's name and its texts. */
 static void push_attribute(lua_State *L, Receiver *r) {
   push_text(L, r);
@@ -111,6 +119,9 @@ static int receive(lua_State *L) {
     if (letter == 'Z') break;
     if (letter == 'D') {
       push_dataset(L, r);
+      lua_settable(L, 1);
+    } else if (letter == 'U') {
+      push_other(L, r);
       lua_settable(L, 1);
     } else if (letter == 'G') {
       push_text(L, r);
@@ -158,7 +169,7 @@ static void end(const Receiver *r) {
   while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* (path) → {name = {dtype, shape, data}}, {group = {attribute = list of texts}}; "/" is the root */
+/* (path) → {name = {dtype, shape, data} or {holds}}, {group = {attribute = list of texts}}; "/" is the root */
 static int read_file(lua_State *L) {
   const char *path = luaL_checkstring(L, 1);
   Receiver *r = lua_newuserdatauv(L, sizeof *r, 0);

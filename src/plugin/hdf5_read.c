@@ -218,7 +218,12 @@ static char *read_elements(Reader *r, const char *name, hid_t dataset, const For
   return good ? data : NULL;
 }
 
-/* Nothing is written of what has no shape. */
+static bool put_other(Reader *r, const char *name, const char *what) {
+  put_named(r, 'U', name);
+  put_text(r, what, strlen(what));
+  return true;
+}
+
 static bool put_opened(Reader *r, const char *name, hid_t dataset, const Form *f) {
   hid_t space = H5Dget_space(dataset);
   int rank = H5Sget_simple_extent_ndims(space);
@@ -227,7 +232,9 @@ static bool put_opened(Reader *r, const char *name, hid_t dataset, const Form *f
   bool has_shape = count >= 0 && H5Sget_simple_extent_type(space) != H5S_NULL;
   if (has_shape) H5Sget_simple_extent_dims(space, shape, NULL);
   H5Sclose(space);
-  if (!has_shape) return true;
+  if (!has_shape)
+    return put_other(r, name,
+                     rank > HDF5_MAX_RANK ? "more axes than 8" : "no elements and no shape");
   if (count > (1LL << 44)) return wrong(r, name, "it is too large");
   char *data = read_elements(r, name, dataset, f, (size_t)count);
   if (!data) return false;
@@ -242,12 +249,43 @@ static bool put_opened(Reader *r, const char *name, hid_t dataset, const Form *f
   return true;
 }
 
+/* h5py writes complex numbers as records of the floats r and i. */
+static bool is_complex(hid_t type) {
+  static const char *const part[] = {"r", "i"};
+  if (H5Tget_nmembers(type) != 2) return false;
+  for (unsigned k = 0; k < 2; k++) {
+    char *name = H5Tget_member_name(type, k);
+    bool same = name && !strcmp(name, part[k]);
+    H5free_memory(name);
+    if (!same || H5Tget_member_class(type, k) != H5T_FLOAT) return false;
+  }
+  return true;
+}
+
+/* What a dataset without numbers holds, in words. */
+static const char *content_of(hid_t type) {
+  static const char *const words[H5T_NCLASSES] = {[H5T_INTEGER] = "integers of more than 64 bits",
+                                                  [H5T_ENUM] = "integers of more than 64 bits",
+                                                  [H5T_STRING] = "text",
+                                                  [H5T_TIME] = "times",
+                                                  [H5T_BITFIELD] = "bits",
+                                                  [H5T_OPAQUE] = "opaque bytes",
+                                                  [H5T_COMPOUND] = "records",
+                                                  [H5T_REFERENCE] = "references",
+                                                  [H5T_VLEN] = "lists of several lengths",
+                                                  [H5T_ARRAY] = "elements that are arrays"};
+  H5T_class_t class = H5Tget_class(type);
+  if (class == H5T_COMPOUND && is_complex(type))
+    return H5Tget_size(type) <= 8 ? "complex64" : "complex128";
+  return class >= 0 && class < H5T_NCLASSES && words[class] ? words[class] : "an unknown type";
+}
+
 static bool put_dataset(Reader *r, const char *name, hid_t dataset) {
   Form form;
   hid_t type = H5Dget_type(dataset);
-  bool is_number = form_of(type, &form);
+  const char *other = form_of(type, &form) ? NULL : content_of(type);
   H5Tclose(type);
-  return !is_number || put_opened(r, name, dataset, &form);
+  return other ? put_other(r, name, other) : put_opened(r, name, dataset, &form);
 }
 
 /* ---- files ---- */

@@ -1,4 +1,4 @@
-/* One memory plan for all buffers of a program; then every pointer is set, or known by the
+/* One memory plan for all buffers of a program. Then every pointer is set, or linked to the
  * argument that it will be bound to. */
 #include "program/addresses.h"
 

@@ -1,7 +1,6 @@
-/* Sums over replicas that go to other instances in one message. What a sum reads is there already
- * when an earlier one runs, if nothing between them writes to it: then both are exchanged at the
- * earlier one's step, and each is combined at its own. Elements are added in a fixed order, so no
- * bit changes. */
+/* Sums over replicas that go to other instances in one message. If no step between two sums writes
+ * to the later one's operand, both are exchanged at the earlier one's step. Each is combined at its
+ * own step. Elements are added in a fixed order, so no bit changes. */
 #include "program/buckets.h"
 
 #include <string.h>

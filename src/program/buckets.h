@@ -5,18 +5,18 @@
 
 struct Instances;
 
-/* Those of a list of phases. False: out of memory. */
+/* Finds the buckets of a list of phases. False: out of memory. */
 bool buckets_find(const Program *p, Replication *r, Phases *list);
 /* Bytes that a replica's value of that collective takes in shared memory. */
 size_t bucket_stride(const Phase *member);
-/* Shared memory for what its sums read, once: the steps that make it are pointed there. False: out
- * of memory. */
+/* Allocates shared memory for the operands of the bucket's sums, once. The steps that make the
+ * operands write there. False: out of memory. */
 bool bucket_place(struct Instances *t, const Replication *r, const Phases *list, Bucket *b);
-/* All that its sums read is there, in the place of now: what other steps have made is copied. */
+/* Completes the bucket's current buffer: operands that were made elsewhere are copied there. */
 void bucket_complete(const Replication *r, const Phases *list, const Bucket *b);
-/* From now on steps write to the other buffer. */
+/* Switches to the other buffer, for the steps that write to it. */
 void bucket_turn(Bucket *b);
 void buckets_release(Bucket *first);
-/* The most bytes of a replica that are sent from each instance to all others. */
+/* The limit, in bytes of one replica, up to which each instance sends its values to all others. */
 size_t program_gather_bytes(const Program *p);
 #endif

@@ -1,6 +1,5 @@
-/* What instances that run a program together must have in common, as text: its nodes with their
- * types and attributes, its variables. Names of tensors, paths and lines are each instance's
- * own. */
+/* A program as a text that must be equal on all instances that run it together: nodes with types
+ * and attributes, and variables. Names of tensors, paths and lines may differ. */
 #include "program/common.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "program/region.h"
 #include "program/step.h"
 
-/* Everything that the step touches and that was there before it must stay until its end. */
+/* A buffer that is older than the step, and used inside of it, lives until the step's end. */
 static void extend_lives(Lower *l, int begin) {
   for (int i = 0; i < l->p->buffer_count; i++) {
     Buffer *b = &l->p->buffer[i];

@@ -1,5 +1,5 @@
-/* A program for Graphviz: a box a step, a frame around what a loop, a branch, a call or a pass
- * of a pipeline holds, an arrow from the step that makes a value to each that reads it. */
+/* A program for Graphviz. Steps are boxes, in a frame for each loop, branch, call and pass of a
+ * pipeline. Arrows go from the step that makes a value to its readers. */
 #include "program/dot.h"
 
 #include <stdio.h>

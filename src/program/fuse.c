@@ -1,7 +1,6 @@
-/* Which nodes run together. Elementwise nodes of one shape join the group of a producer when
- * everything else that reads the group's values comes later; a matrix product joins a group that
- * consumes it. No bit changes: a chain does the same operations on each element in the same
- * order. */
+/* Which nodes run together. An elementwise node joins the group of a producer of its shape, if all
+ * other readers of the group's values come later. A matrix product joins a group that reads it. No
+ * bit changes: a chain does the same operations on each element in the same order. */
 #include "program/fuse.h"
 
 #include <string.h>
@@ -12,7 +11,8 @@ enum { GROUP_SLOTS = CHAIN_SLOTS - 2 };
 
 /* ---- liveness and readers ---- */
 
-/* What runs in a chain looks through broadcasts; what runs alone reads what they made. */
+/* A node in a chain reads the operand of a broadcast. A node that runs alone reads the broadcast's
+ * result. */
 static Value *operand_read(const Region *r, const Node *reader, int k) {
   return r->fuse ? value_operand(reader, k) : reader->in[k];
 }

@@ -3,7 +3,7 @@
 #define IPULUA_PROGRAM_FUSE_H
 #include "program/region.h"
 
-/* Readers, liveness, groups (with fuse); nodes of different passes are never grouped. False: out
- * of memory. */
+/* Finds readers and liveness, and groups if fuse is set. Nodes of different passes are never
+ * grouped. False: out of memory. */
 bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch);
 #endif

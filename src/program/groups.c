@@ -1,5 +1,5 @@
-/* Steps of what runs together: a chain of elementwise ops, block by block; a matrix product,
- * whose chain runs on each finished block of it. */
+/* The steps of fused groups: a chain of elementwise ops, or a matrix product whose chain runs on
+ * each finished block. */
 #include "program/groups.h"
 
 #include "kernels/products.h"

@@ -1,4 +1,4 @@
-/* Steps of what is fused. */
+/* The steps of fused groups. */
 #ifndef IPULUA_PROGRAM_GROUPS_H
 #define IPULUA_PROGRAM_GROUPS_H
 #include "program/lower.h"

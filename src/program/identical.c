@@ -1,6 +1,6 @@
-/* Replicas differ in what queues, the host, random numbers and their own index give them; what
- * is computed from that differs, until they sum or gather it. A loop's values and a program's
- * variables are followed round until nothing more is found. */
+/* Replicas get different values from queues, the host, random numbers and their own index. Values
+ * computed from these differ as well, up to a collective that sums or gathers them. The search
+ * follows the values of loops and the variables of the program until it finds no more. */
 #include "program/identical.h"
 
 #include <string.h>

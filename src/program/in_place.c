@@ -1,5 +1,5 @@
-/* Which values are written over the variable or carried value that they replace; the others are
- * copied at the end. */
+/* Decides which values are written over the variable or carried value that they replace. The others
+ * are copied at the end. */
 #include "program/in_place.h"
 
 #include "graph/control.h"
@@ -45,8 +45,8 @@ static bool is_whole_load(const Node *n) {
   return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n);
 }
 
-/* Is everybody done with the old value when made is written over it? What is loaded from it may
- * be read where it lies. */
+/* Whether all readers of the old value are finished before `made` is written over it. Loads may
+ * read it in place. */
 static bool is_replaceable(const Region *r, const Value *old, const Value *made) {
   const Graph *g = r->graph;
   int position = region_position(r, made->node->id);

@@ -1,6 +1,9 @@
-/* Lowering, region by region: analyse (fuse.c), order (order.c), decide which values may be written
- * over the variable or carried value they replace (in_place.c), emit steps (here, groups.c,
- * control.c, pipeline.c); then one memory plan, and every pointer is set (addresses.c). */
+/* Lowering of a graph to steps. For each region:
+ *   fuse.c        finds readers, liveness and groups
+ *   order.c       orders the nodes
+ *   in_place.c    finds values that may be written over the ones they replace
+ *   here, groups.c, control.c and pipeline.c emit steps
+ * Finally addresses.c plans the memory and sets every pointer. */
 #include "program/lower.h"
 
 #include <stdlib.h>

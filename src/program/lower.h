@@ -1,4 +1,4 @@
-/* Graph to steps. Failures stay in Lower.error; everything is harmless after one. */
+/* Graph to steps. Failures are kept in Lower.error, and all functions may be called after one. */
 #ifndef IPULUA_PROGRAM_LOWER_H
 #define IPULUA_PROGRAM_LOWER_H
 #include "program/program.h"
@@ -9,7 +9,7 @@ typedef struct Lower {
   Program *p;
   int threads;
   int position; /* of the step being emitted */
-  Pass *pass;   /* of a pipeline that it belongs to; NULL: none */
+  Pass *pass;   /* the pipeline's pass that it belongs to; NULL: none */
 } Lower;
 
 Status lower_no_memory(Lower *l);
@@ -22,10 +22,10 @@ Step *lower_step(Lower *l, Block *b, StepKind kind, const Node *n);
 void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *n);
 void lower_node(Lower *l, Region *r, Node *n, Block *b);
 Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targets, Block *block);
-/* The buffer that v is read from; the one that it is written to: decided before (in place,
- * result), or new. -1 after a failure. */
+/* lower_operand returns the buffer that v is read from, and lower_result the one that it is written
+ * to. That is a buffer decided before (in place, result), or a new one. -1 after a failure. */
 int lower_operand(Lower *l, Region *r, Value *v);
 int lower_result(Lower *l, Region *r, Value *v);
-/* what a scope said of its rounding wins over the configuration */
+/* The configuration's options, with the rounding that a scope has set for n. */
 const Numerics *lower_numerics(Lower *l, const Node *n);
 #endif

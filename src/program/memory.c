@@ -1,6 +1,7 @@
 /* One memory plan: buffers whose lives don't overlap may share bytes. Each gets the lowest offset
- * that is free through its life, larger ones first, or those that are live at the fullest step
- * first if that takes less; beyond a few thousand buffers, in order of birth, which stays fast. */
+ * that is free throughout its life. Two orders are tried, and the smaller plan wins: larger buffers
+ * first, or first the ones live at the fullest step. Beyond a few thousand buffers the order of
+ * birth is taken, which is fast. */
 #include "program/memory.h"
 
 #include <limits.h>

@@ -3,12 +3,12 @@
 #define IPULUA_PROGRAM_MEMORY_H
 #include "program/program.h"
 
-/* May the two be live at once? */
+/* Whether the two may be live at once. */
 bool buffers_overlap(const Buffer *a, const Buffer *b);
-/* Offsets for ARENA buffers of the one home or the other; returns the bytes in all, SIZE_MAX when
- * memory is out. */
+/* Sets the offsets of ARENA buffers, in streaming memory (remote) or outside of it. Returns the
+ * total bytes; SIZE_MAX when memory is out. */
 size_t plan_memory(Buffer *buffers, int count, bool remote);
-/* The most bytes of ARENA buffers, streaming memory apart, that are live at one step: no plan
- * can need less. */
+/* The maximum over all steps of the bytes of live ARENA buffers, without streaming memory. It is a
+ * lower bound for any plan. */
 size_t max_live_bytes(Buffer *buffers, int count);
 #endif

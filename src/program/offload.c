@@ -1,8 +1,8 @@
-/* Offloading, graph → graph. What lives in streaming memory goes through control nodes as it is;
- * an op that reads it gets a load just before its first reader (in a pipeline: of each pass),
- * and what replaces it is stored again. A store waits for all that is computed elementwise from
- * its value: that runs in one loop, which nothing may stand in. Activations are stored in the
- * forward pass of the stage that needs them, and loaded in its backward pass. */
+/* Offloading, graph → graph. Values in streaming memory pass through control nodes unchanged. A
+ * load is placed just before the first op that reads a value, in a pipeline for each pass. A value
+ * that replaces it is stored. A store comes after all elementwise ops on its value, so that they
+ * stay one fused step. Activations are stored in the forward pass of their stage, and loaded in its
+ * backward pass. */
 #include "program/offload.h"
 
 #include "graph/control.h"

@@ -1,9 +1,11 @@
-/* When each unit of a region runs; a unit is a node, or a group at its last member. Trace order
- * leaves all updates of variables to the end, where the weights and gradients that they read
- * have left the caches, and every gradient has been kept until then. So a unit of elementwise
- * work whose values only replace what the region was given runs as soon as what it reads is
- * there and everybody else is done with what it replaces; those that lead only to such ones run
- * right before them. All other units keep their order. Programs run in it, and are priced in it. */
+/* The order in which the units of a region run. A unit is a node, or a group at its last member.
+ * Programs are run and priced in this order.
+ *
+ * Trace order has all updates of variables at the end. By then their weights and gradients have
+ * left the caches, and all gradients are live. So an elementwise unit whose values only replace
+ * inputs of the region is moved ahead. It runs after its operands are made and the replaced values
+ * have no other reader left. Units that only lead to such units run right before them. All other
+ * units keep their order. */
 #include "program/order.h"
 
 #include "program/region.h"

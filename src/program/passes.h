@@ -1,6 +1,6 @@
-/* Which pass (a stage's forward or backward part) each node of a pipeline's body belongs to.
- * Forward passes are numbered like the stages, backward ones on from there, the last stage's
- * first: a node's operands are made in its pass or in earlier ones. */
+/* Assigns each node of a pipeline's body to a pass: the forward or backward part of a stage.
+ * Forward passes have the numbers of their stages. Backward passes follow, the last stage's first.
+ * So a node's operands are made in its pass or in earlier ones. */
 #ifndef IPULUA_PROGRAM_PASSES_H
 #define IPULUA_PROGRAM_PASSES_H
 #include "base/arena.h"
@@ -16,10 +16,10 @@ static inline int plan_program_of_pass(const PipelinePlan *p, int pass) {
   return plan_program(p, plan_stage_of_pass(p, pass), pass >= p->stages);
 }
 
-/* pass[node] for all nodes made in g; others get 0. What no stage made goes where its operands
- * or else its readers are. A value that an iteration leaves for the next must be made in the
- * first pass that reads it; counters are moved there. inputs and targets: buffers of g's inputs
- * and outputs, to know which outputs replace which inputs. */
+/* Sets pass[node] for all nodes made in g, and 0 for others. A node outside of all stages gets the
+ * pass of its operands, or else of its readers. A value carried to the next iteration must be made
+ * in the first pass that reads it; counters are moved there. inputs and targets: buffers of g's
+ * inputs and outputs, to know which outputs replace which inputs. */
 Status assign_passes(Error *e, Arena *scratch, const Graph *g, const PipelinePlan *plan,
                      const int *inputs, const int *targets, int *pass);
 #endif

@@ -1,8 +1,8 @@
-/* Lowering a pipelined loop: its body is cut into passes (passes.h), each a block of steps of
- * its own. What one pass makes and another reads is stashed in as many copies as the timetable
- * keeps micro-batches between the two. What a pass keeps to itself shares memory with nothing of
- * another lane, since lanes run side by side. The steps are those of the plain loop: no schedule
- * changes a bit. */
+/* Lowering a pipelined loop: its body is cut into passes (passes.h), each a block of steps of its
+ * own. A value that one pass makes and another reads is stashed. The stash has a copy for each
+ * micro-batch that the timetable has between the two passes. Values inside a pass share no memory
+ * with another lane's, since lanes run side by side. The plain loop has the same steps, so no
+ * schedule changes a bit. */
 #include "program/pipeline.h"
 
 #include "graph/control.h"

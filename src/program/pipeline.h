@@ -3,6 +3,6 @@
 #define IPULUA_PROGRAM_PIPELINE_H
 #include "program/lower.h"
 
-/* The passes of that loop, whose step s is. */
+/* Lowers the passes of the loop whose step is s. */
 void lower_pipeline(Lower *l, Step *s, const int *inputs, const int *targets);
 #endif

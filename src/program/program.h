@@ -15,13 +15,13 @@ typedef struct Buffer {
   size_t bytes;
   int first, last;  /* steps at which it is live; -1: never touched */
   int64_t offset;   /* ARENA */
-  void *data;       /* CONSTANT; else where it is bound now */
+  void *data;       /* CONSTANT; else the bound address */
   int argument;     /* ARGUMENT: its number */
-  const Node *node; /* who made it, for reports */
-  int lane;         /* ARENA: only this lane's, while others run beside it; -1: everybody's */
-  /* ARENA: as many as micro-batches may need at once, bytes being that of all */
+  const Node *node; /* its maker, for reports */
+  int lane;         /* ARENA: used by this lane alone, while others run beside it; -1: by all */
+  /* ARENA: the micro-batches that need one at once; bytes is the size of all copies */
   int copies;
-  bool remote; /* its home is streaming memory */
+  bool remote; /* it is in streaming memory */
 } Buffer;
 
 /* A pointer inside a step that has to be set when its buffer is bound. */
@@ -33,19 +33,19 @@ typedef struct Link {
 
 typedef struct Binding {
   int buffer;
-  void *bound; /* what the links hold now */
+  void *bound; /* the links' current value */
 } Binding;
 
 typedef struct Program {
   Arena *arena;       /* of steps, chains, links */
-  Graph *graph;       /* what it was lowered from; its nodes are named by steps */
-  bool borrows_graph; /* a copy's: not freed with it */
-  /* As it was traced, for tapes: what is simplified bit for bit has another derivative. NULL: of
-   * a copy, or of an outline. */
+  Graph *graph;       /* the graph that it was lowered from; steps refer to its nodes */
+  bool borrows_graph; /* in a copy: the graph is not freed with it */
+  /* The graph as it was traced, for tapes: simplifications keep values bit for bit, but not
+   * derivatives. NULL in copies and outlines. */
   Graph *traced;
-  /* traced takes the tensors that it held as inputs, behind the others (program_lift) */
+  /* the tensors that traced held are its inputs now, after the others (program_lift) */
   bool is_lifted;
-  TensorList lifted; /* those, held by the graph */
+  TensorList lifted; /* these tensors, held by the graph */
   bool outline;      /* without steps: it can't run */
   Block main;
   Buffer *buffer;
@@ -58,7 +58,7 @@ typedef struct Program {
   Variable **variable; /* [variable_count], retained */
   bool *writes;        /* [variable_count]: the program changes it */
   bool *shared;        /* [variable_count]: replicas have a share each of one value */
-  /* replicas were to share these out, but don't agree on them */
+  /* replicas were to share these, but hold different values */
   bool unshared_state, unshared_weights;
   Type *result_type;   /* [result_count] */
   Binding *binding;    /* [argument_count + variable_count + result_count] */
@@ -75,17 +75,20 @@ typedef struct Program {
   const Kernels *kernels;
   Numerics numerics;
   int64_t executions;
-  int64_t rounding_epoch; /* of the engine's seed, when stochastic rounding last began */
-  /* which part of the engine's numbers it rounds by; 0: the whole, which all programs share */
+  int64_t rounding_epoch; /* the engine's rounding_epoch when its rounding was last seeded */
+  /* the part of the engine's random numbers for its rounding; 0: the whole, shared by all
+   * programs */
   uint64_t rounding_part;
   uint64_t rounding_seed; /* of that part */
-  bool changes_found;     /* which steps do is known */
-  /* its memory is in use: not even a callback of its own may run it again */
+  bool changes_found;     /* Step.changes has been set */
+  /* its memory is in use: it may not be run again, not even by its own callback */
   _Atomic bool running;
   _Atomic bool cancelled; /* loops stop after the iteration they are in */
   char *name;
-  int replicas, replica;           /* how many there are; whose instance this is */
-  int all_replicas, first_replica; /* of all instances; 0: it is of this process alone */
+  /* the number of replicas; the one that this instance belongs to */
+  int replicas, replica;
+  /* of all instances; 0: the program belongs to this process alone */
+  int all_replicas, first_replica;
   bool has_collectives;            /* with replicas of other instances */
   size_t window_bytes;             /* of memory that each instance shares with all others */
   bool agreed;                     /* the others run the same program */
@@ -98,17 +101,17 @@ typedef struct Program {
 Program *program_compile(Error *e, Trace *root, int result_count, const int *written,
                          int written_count, const Kernels *kernels, const Numerics *numerics,
                          int threads, const char *name);
-/* Another one of the same graph, to run beside p on another thread; p must outlive it. */
+/* A program of the same graph that may run beside p on another thread. p must outlive it. */
 Program *program_copy(Error *e, const Program *p, int threads);
 /* The same as the instance of a replica. */
 Program *program_instance(Error *e, const Program *p, int threads, int replica);
-/* Only to be priced: the graph and the variables, no steps and no memory, so that its size
- * doesn't matter. Running it fails. */
+/* A program for pricing alone: graph and variables without steps and memory, so that it may have
+ * any size. Running it fails. */
 Program *program_outline(Error *e, Trace *root, int result_count, const int *written,
                          int written_count, const Kernels *kernels, const Numerics *numerics,
                          const char *name);
 void program_free(Program *p);
-/* What tapes differentiate: p->traced with its floating-point constants as inputs, those of
- * p->lifted. */
+/* Prepares p->traced to be differentiated by tapes. Its floating-point constants become inputs,
+ * with the values in p->lifted. */
 Status program_lift(Error *e, Program *p);
 #endif

@@ -8,8 +8,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* What of a program decides: who else reads the queue, and whether the script does something in
- * the middle of it. */
+/* The facts of a program that decide: other readers of the queue, and calls of the script. */
 typedef struct Survey {
   const Object *queue;
   int dequeues;

@@ -1,6 +1,6 @@
 /* Replicas of a program: instances of one graph, each with memory of its own. Lowering is
- * deterministic, so step i of one corresponds to step i of every other; phases say which steps
- * each replica runs by itself, and which collectively. */
+ * deterministic, so step i of one instance corresponds to step i of every other. Phases are runs of
+ * steps: local ones, which each replica runs by itself, and collective ones. */
 #ifndef IPULUA_PROGRAM_REPLICAS_H
 #define IPULUA_PROGRAM_REPLICAS_H
 #include "program/program.h"
@@ -11,22 +11,22 @@ typedef struct Phases {
   int count, capacity;
 } Phases;
 
-/* A pointer of a step to what a sum reads, and how far into its bucket's memory that lies. */
+/* A step's pointer to the operand of a sum, and the operand's offset in its bucket. */
 typedef struct BucketLink {
   void **where;
   size_t at;
 } BucketLink;
 
-/* Sums that are exchanged with other instances in one message, or that these read where they lie:
- * phases of one list. In shared memory a bucket has two buffers, of which the steps that make its
- * values write to one and then to the other: others may still read the former. */
+/* Sums of one list of phases that are exchanged in one message, or read by other instances in
+ * place. In shared memory a bucket has two buffers, which are written in turn, because others may
+ * still read the previous one. */
 typedef struct Bucket {
   int count;
   const int *member; /* their positions in the list */
   size_t bytes;      /* of all, of one replica */
   size_t
       lines; /* of all replicas of this instance in shared memory, each value on lines of its own */
-  bool tried, shown; /* buffers were asked for; what it holds now is read in them */
+  bool tried, shown; /* shared buffers were requested; its current values are read there */
   struct Instances *instances;
   char *buffer[2]; /* NULL: values are sent */
   int now;         /* the buffer that is written to */
@@ -35,12 +35,12 @@ typedef struct Bucket {
   struct Bucket *next; /* of the same program */
 } Bucket;
 
-/* What a collective phase has cost each instance. */
+/* The cost of a collective phase for each instance. */
 typedef struct CollectiveCost {
   int64_t count;
   const char *way; /* "gather", "chain" or "shared" */
   struct MeetingTotals
-      *of; /* [instances]: of others, until the one before; NULL before the first */
+      *of; /* [instances]: [instances] for others, up to the previous run; NULL before the first */
 } CollectiveCost;
 
 typedef enum PhaseKind {
@@ -53,17 +53,17 @@ struct Phase {
   PhaseKind kind;
   int count;
   Bucket *bucket; /* COLLECTIVE: whose message it is exchanged with; NULL: one of its own */
-  int place;      /* among those of the bucket; the first one exchanges all */
-  size_t ahead;   /* bytes of a replica in front of its own */
-  size_t line;    /* of shared memory, where its first replica's begin */
+  int place;      /* its position in the bucket; the first one exchanges all */
+  size_t ahead;   /* bytes of a replica before its own in the bucket */
+  size_t line;    /* offset in shared memory of its first replica's bytes */
   CollectiveCost cost;
-  uint32_t detail; /* COLLECTIVE of instances: what must be alike; 0: not known yet */
+  uint32_t detail; /* COLLECTIVE of instances: a checksum that must agree; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */
   Step **step;     /* [replicas]: the first one in each instance */
   Phases *nested;  /* CONTROL: of each of the step's blocks */
 };
 
-/* What replicas are made of, from the first run in which they may differ. */
+/* The state of replicas, made at the first run in which they may differ. */
 typedef struct Replication {
   int count;
   Program **instance; /* [count]: the program itself first */
@@ -73,13 +73,13 @@ typedef struct Replication {
   Bucket *bucket; /* of all phases */
 } Replication;
 
-/* Make p run as so many replicas; once. With others: they are replicas first, first + 1, … of
- * `all`, which several instances have (one, too: then nobody else takes part, but they are numbered
- * so). all 0: the program is of this process alone. */
+/* Make p run as so many replicas; once. With instances they are the replicas first, first + 1, … of
+ * `all`. That holds for a single instance, too. all 0: the program belongs to this process
+ * alone. */
 Status program_replicate(Error *e, Program *p, int replicas, int first, int all, int threads);
 bool program_has_collectives(const Program *p); /* has collectives */
-/* Its replicas may hold different values now, so all must run; else the first one speaks for
- * all. Makes their instances. */
+/* Whether its replicas may hold different values, so that all must run; else the first one stands
+ * for all. It makes their instances. */
 bool program_diverges(const Program *p);
 Status program_make_instances(Error *e, Program *p, int threads);
 void replication_free(Replication *r); /* NULL is fine */

@@ -1,7 +1,6 @@
-/* Sharing, graph → graph. Between a load and the store of one tensor stand elementwise ops; they
- * run on lists of a share's length. Their values are whole only where another op wants them:
- * then the shares are gathered, so that a norm over the tensor has the bits that it has without
- * sharing. */
+/* Sharing, graph → graph. The elementwise ops between a load and the store of one tensor run on
+ * vectors of a share's length. If another op reads their values, the shares are gathered for it. So
+ * a norm over the tensor has the same bits as without sharing. */
 #include "program/share.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A program's whole vocabulary: a tree of steps over buffers whose addresses were decided when it
- * was compiled. Running it allocates nothing. */
+/* The kinds of a program's steps. A program is a tree of steps over buffers, whose addresses were
+ * decided when it was compiled. Running it allocates nothing. */
 #ifndef IPULUA_PROGRAM_STEP_H
 #define IPULUA_PROGRAM_STEP_H
 #include "base/pool.h"
@@ -14,8 +14,8 @@ typedef struct Block {
   int count, capacity;
 } Block;
 
-/* A block inside of a step. In the order in which they run: of a loop its test, then its body; of a
- * branch yes, no; of a pipeline the dequeues and the body of each pass. */
+/* A block inside of a step. Blocks are in the order in which they run. A loop has its test, then
+ * its body. A branch has yes, no. A pipeline has the dequeues and the body of each pass. */
 typedef struct Nested {
   Block *block;
   bool tests;       /* its value says whether the loop goes on */
@@ -28,8 +28,7 @@ typedef enum StepKind {
   STEP_CHAIN, /* fused elementwise ops */
   STEP_GEMM,  /* a matrix product, with a chain run on each finished block of it */
   STEP_COPY,
-  /* from streaming memory to the tiles, and back; without operands where both are the same
-   * memory */
+  /* from streaming memory to the tiles, and back; without operands if both are the same memory */
   STEP_LOAD,
   STEP_STORE,
   STEP_DEQUEUE,
@@ -56,18 +55,18 @@ typedef struct StashLink {
   int copies;
 } StashLink;
 
-/* The part of a micro-batch that one stage does in one direction. */
+/* The work of one stage on one micro-batch in one direction. */
 struct Pass {
   int program, lane;
   Block dequeues; /* run before the others, by the thread that runs the program */
   Block body;
-  bool on_main;   /* calls the host: only the thread that runs the program may */
+  bool on_main;   /* calls the host, which only the thread that runs the program may do */
   int32_t *index; /* the micro-batch */
   StashLink *stash;
   int stash_count, stash_capacity;
 };
 
-/* What runs on one IPU; while a row runs, how it went. */
+/* The passes on one IPU, and their status while a row runs. */
 typedef struct Lane {
   bool active;
   Status status;
@@ -78,15 +77,15 @@ typedef struct PipelineStep {
   const PipelinePlan *plan;
   /* [pass_count], forward passes in the order of stages, then backward ones in reverse */
   Pass *pass;
-  int *first; /* [programs + 1]: those of program k are first[k] … first[k + 1] - 1 */
+  int *first; /* [programs + 1]: the passes of program k are first[k] … first[k + 1] - 1 */
   int pass_count, lanes;
   Lane *lane;           /* [lanes] */
-  int *active;          /* [lanes] those with something to do in the row that runs */
+  int *active;          /* [lanes] the lanes with entries in the running row */
   Timetable *timetable; /* of the last run */
 } PipelineStep;
 
-/* A loop's dequeue that may read the next element while the one before is worked on: elements
- * lie in two buffers, in turn. */
+/* A loop's dequeue that may read the next element while the current one is processed. Elements use
+ * two buffers in turn. */
 typedef struct ReadAhead {
   Feed *feed;
   void **buffer[2]; /* [components], in memory of their own */
@@ -104,8 +103,8 @@ struct Step {
   const Node *node; /* the op, or the last one of a fused group: names the line */
   int position;     /* in the program's linear order; liveness is counted in these */
   bool parallel;    /* worth a hand-off to the pool */
-  bool changes;     /* a variable, a queue, what an op keeps (engine/cancel.h) */
-  /* REPEAT, WHILE: behind it, in an iteration around it, something is changed */
+  bool changes;     /* it changes a variable, a queue or an op's state (engine/cancel.h) */
+  /* REPEAT, WHILE: a later step in the iteration around it changes something */
   bool changes_follow;
   Nested *nested; /* [nested_count]; none: it holds no steps */
   int nested_count;
@@ -121,20 +120,21 @@ struct Step {
     PipelineStep *pipeline;
   };
 };
-/* test: int32 count, or bool; limit: int32, -1 for none; index: int32 */
+/* TEST: int32 count, or bool. LIMIT: int32, -1 for none. INDEX: int32. */
 enum { CELL_TEST, CELL_LIMIT, CELL_INDEX };
 
-/* Is the one block of s followed by itself, until the loop ends? */
+/* Whether s has one block, which is repeated until the loop ends. */
 static inline bool step_repeats_alone(const Step *s) {
   return s->nested_count == 1 && s->nested[0].repeats;
 }
-/* Does one of two blocks of s run, as a test says? */
+/* Whether a test chooses one of two blocks of s. */
 static inline bool step_chooses(const Step *s) {
   return s->nested_count == 2 && !s->nested[0].repeats;
 }
-/* Which block of s a text shows as its i-th: no before yes. */
+/* The block of s that texts show as its i-th: no before yes. */
 static inline int nested_shown(const Step *s, int i) { return step_chooses(s) ? 1 - i : i; }
-/* The first step of b, each followed by those inside of it, of which `is` holds; NULL: none. */
+/* The first step for which `is` holds, among the steps of b and the steps inside of them, in
+ * preorder. NULL: none. */
 typedef bool StepTest(Step *s, void *context);
 Step *block_find(const Block *b, StepTest *is, void *context);
 const char *step_kind_name(StepKind kind);

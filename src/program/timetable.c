@@ -1,5 +1,5 @@
-/* Timetables of what a schedule says: in which row each micro-batch begins, or the order of each
- * IPU's programs. */
+/* Timetables from a schedule: from the row in which each micro-batch begins, or from the order of
+ * each IPU's programs. */
 #include "program/timetable.h"
 
 #include <stdlib.h>

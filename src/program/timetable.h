@@ -1,12 +1,11 @@
-/* When each stage works on which micro-batch. A pipeline is a loop over micro-batches; its schedule
- * is a table of rows (time steps) of entries (stage program, micro-batch), made here for every
- * schedule and used for all that depends on one: the order of execution, the depth of stashes,
- * simulated time, the drawn schedule.
+/* The micro-batch of each stage at each time. A pipeline is a loop over micro-batches. Its
+ * timetable is a table of rows (time steps) with entries (stage program, micro-batch). It
+ * determines the order of execution, the depth of stashes, simulated time and the drawn schedule.
  *
- * A pipeline of S positions runs the programs F0 … F(S-1) and, in training, B(S-1) … B0, on each
- * micro-batch, in that order; program number k < S is a forward pass, k >= S the backward pass
- * of position 2S-1-k. A position usually is one stage; concurrent stages share one, each on an IPU
- * of its own. */
+ * A pipeline of S positions runs the programs F0 … F(S-1) on each micro-batch, and in training
+ * B(S-1) … B0 after them. Program k < S is the forward pass of position k. Program k >= S is the
+ * backward pass of position 2S-1-k. A position usually is one stage. Concurrent stages share a
+ * position, each on an IPU of its own. */
 #ifndef IPULUA_PROGRAM_TIMETABLE_H
 #define IPULUA_PROGRAM_TIMETABLE_H
 #include "graph/graph.h"
@@ -21,30 +20,30 @@ typedef struct TimetableEntry {
 
 typedef struct Schedule Schedule; /* program/schedule.h */
 
-/* What a pipelined loop knows besides its body. An object: the loop's node holds it. */
+/* The plan of a pipelined loop, without its body. It is an object, which the loop's node holds. */
 typedef struct PipelinePlan {
   Object object;
   const Schedule *schedule;
   Recomputation recomputation;
   bool training;
-  bool io_overlap; /* tiles of their own move data meanwhile */
+  bool io_overlap; /* I/O tiles move data meanwhile */
   Offload offload;
-  int stages; /* concurrent ones counted singly; what a node's placement says */
+  int stages; /* concurrent ones counted singly; a node's placement is one of them */
   int positions;
   int ipus;
   int *position_of, *ipu_of; /* [stages] */
-  /* of a schedule that was given: each IPU's programs in their order, order[order_begin[ipu]] … */
+  /* of a given schedule: each IPU's programs in sequence, order[order_begin[ipu]] … */
   TimetableEntry *order;
   int *order_begin; /* [ipus + 1] */
-  int micros;       /* how many micro-batches that is for; 0: any */
+  int micros;       /* the number of micro-batches of the given order; 0: any */
 } PipelinePlan;
 
 /* position_of and ipu_of are copied. NULL with e filled: e.g. Interleaved training with two stages
  * on one IPU. */
 PipelinePlan *pipeline_plan_new(Error *e, const Schedule *schedule, bool training, int stages,
                                 const int *position_of, const int *ipu_of);
-/* For a schedule that is given: takes the lists of all IPUs, one after the other; begin has [ipus +
- * 1] entries. Checked. */
+/* For a given schedule: copies and checks the lists of all IPUs, one after the other. begin has
+ * [ipus + 1] entries. */
 Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *order,
                                const int *begin);
 
@@ -55,8 +54,8 @@ static inline int plan_programs(const PipelinePlan *p) {
 int plan_program(const PipelinePlan *p, int stage, bool backward);
 int plan_position_of_program(const PipelinePlan *p, int program);
 bool plan_positions_share_ipu(const PipelinePlan *p, int a, int b);
-/* Micro-batches in flight: how many there are must be a multiple of it (1: any number will do),
- * and at least plan_least. */
+/* Micro-batches in flight. The number of micro-batches must be a multiple of it, and at least
+ * plan_min. */
 int plan_overlap(const PipelinePlan *p);
 int plan_min(const PipelinePlan *p);
 
@@ -70,8 +69,7 @@ typedef struct Timetable {
 /* NULL with e filled when micros isn't legal; e names the multiple wanted. */
 Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros);
 void timetable_free(Timetable *t);
-/* How many copies of what `made` produces must exist until `used` has used it, the one in use
- * included. at_row_start: it is there before anything else of the row runs (data from an
- * infeed). */
+/* The number of copies of a value that program `made` produces and `used` reads, including the one
+ * in use. at_row_start: the value is made at the start of a row (data from an infeed). */
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start);
 #endif

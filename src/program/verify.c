@@ -1,5 +1,5 @@
-/* What a valid program is: steps in order, every pointer linked to a buffer that is live, no two
- * live buffers at one address. */
+/* Checks a program: steps are in order, every pointer is linked to a live buffer, and no two live
+ * buffers share an address. */
 #include "program/verify.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a valid program is. */
+/* Checks that a program is valid. */
 #ifndef IPULUA_PROGRAM_VERIFY_H
 #define IPULUA_PROGRAM_VERIFY_H
 #include "program/program.h"

@@ -1,13 +1,13 @@
-/* How far prices are off, by what an op is: mean |error| against published rows, cycles and total
- * bytes. Each is the largest of three: of the model as it is, and of its fitted constants read
- * from one half of the workloads, or from one chip, on the other one. docs/machine-model.md says
- * more. */
+/* The error of prices for each family of ops: mean |error| of cycles and of total bytes against
+ * published rows. Each number is the largest of three. The first is the error of the model as it
+ * is. The others have the fitted constants from one half of the workloads, or from one chip, and
+ * are tested on the other. docs/machine-model.md says more. */
 #ifndef IPULUA_TARGET_BAND_H
 #define IPULUA_TARGET_BAND_H
 
 /* clang-format off */
 #define COST_FAMILIES(X)                                                     \
-  X(OTHER, 0.18, 0.14) /* no rows of their own: whole programs' */           \
+  X(OTHER, 0.18, 0.14) /* no published rows: the error of whole programs */           \
   X(PRODUCT, 0.049, 0.057) /* dense layers; single products: 0.023 */ \
   X(CONVOLUTION, 0.034, 0.12)                                                \
   X(DEPTHWISE, 0.074, 0.075)                                                 \

@@ -1,17 +1,22 @@
-/* What chips are: plain numbers, a row for each with its source, a column for each chip. A new chip
- * is a row of TARGET_CHIPS and a value more in each row of TARGET_NUMBERS; nothing else names
- * chips. */
+/* The table of chips: a row for each number with its source, a column for each chip. A new chip is
+ * a row of TARGET_CHIPS and a value in each row of TARGET_NUMBERS. No other file names chips. */
 #ifndef IPULUA_TARGET_CHIPS_H
 #define IPULUA_TARGET_CHIPS_H
 
-/* Sources: PL = graphcore/poplibs; PL16 = its first public revision (popnn/Net.hpp); RE1 =
- * independent study of the first chip; STACK = independent study of ipu21; STREAM = measured STREAM
- * triad on GC200; DS = data sheets of Bow-2000 and C600; TFA = graphcore/ipu_tensorflow_addons,
- * automatic pipelining; TUT = Graphcore's profiling tutorials; PT = the published IPU Model
- * benchmark table; fit = chosen here (docs/pricing.md says how).
+/* Sources:
+ *   PL      graphcore/poplibs
+ *   PL16    its first public revision (popnn/Net.hpp)
+ *   RE1     independent study of the first chip
+ *   STACK   independent study of ipu21
+ *   STREAM  measured STREAM triad on GC200
+ *   DS      data sheets of Bow-2000 and C600
+ *   TFA     graphcore/ipu_tensorflow_addons, automatic pipelining
+ *   TUT     Graphcore's profiling tutorials
+ *   PT      the published IPU Model benchmark table
+ *   fit     chosen here (docs/pricing.md says how)
  *
  * Chips, in order of age: column, name, architecture (a version of IPUConfig), another name.
- * Numbers: member, unit, least, most, source, then a value for each chip */
+ * Numbers: member, unit, minimum, maximum, source, then a value for each chip. */
 /* clang-format off */
 #define TARGET_CHIPS(X) \
   X(0, "GC2", "ipu1", "mk1") \

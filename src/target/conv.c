@@ -1,4 +1,4 @@
-/* What the passes of a convolution cost: their plans, and how operands get to them. */
+/* The costs of the passes of a convolution: their plans, and the moves of operands to them. */
 #include <math.h>
 
 #include "target/conv_plan.h"

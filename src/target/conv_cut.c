@@ -1,5 +1,5 @@
 /* One method of computing a convolution, cut over tiles: batch, field, channels and groups. All
- * cuts are priced, the cheapest one is the method's plan. */
+ * cuts are priced, and the cheapest one is the method's plan. */
 #include <math.h>
 
 #include "target/conv_plan.h"

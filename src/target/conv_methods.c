@@ -1,13 +1,15 @@
-/* The methods that compute a convolution, and the best of them: one pass over the rows per point
- * of the kernel (n x 1), the kernel's rows, columns or both expanded into input channels (more
- * channels, fewer passes, the input copied once per point), SLIC (four kernel columns of four
- * channels in one pass) for the first layer of a network, vector multiply-adds for one channel
- * per group, several such groups combined. */
+/* The methods that compute a convolution, and the best of them.
+ *   n x 1      one pass over the rows for each point of the kernel
+ *   expanded   the kernel's rows, columns or both become input channels: fewer passes, with the
+ *              input copied once for each point
+ *   SLIC       four kernel columns of four channels in one pass, for a network's first layer
+ *   vectors    multiply-adds of the workers, for one channel a group
+ *   combined   several groups of one channel as one group */
 #include <math.h>
 
 #include "target/conv_plan.h"
 
-/* A serial part of the groups, or of the rows with those that its kernel reaches over. */
+/* A serial part of the groups, or of the rows, including the rows that the kernel reaches. */
 static Problem part_of(const Problem *q, int64_t parts, bool rows) {
   Problem p = *q;
   if (rows)
@@ -81,9 +83,9 @@ static void try_serially(const Target *t, const Units *u, const Problem *q, cons
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 
-/* An operand whose single elements come out of vectors of channels: on the tile they are copied
- * one by one (PL ConvModel's regression over random copies). The planner expects less; planned:
- * bytes that it takes for moved. */
+/* An operand whose single elements come out of vectors of channels: On the tile they are copied one
+ * by one (PL ConvModel's regression over random copies). The planner expects less; planned: the
+ * bytes that it counts as moved. */
 static void add_scattered(const Target *t, Plan *p, double bytes, double planned, bool as_charged) {
   double share = bytes / (double)t->tiles;
   double exchange = share / (double)t->exchange_bytes_per_cycle, copy = 587 + 5.1484 * share;

@@ -1,5 +1,5 @@
-/* What an operation costs on one IPU: cycles by phase and bytes by category, from plain sizes.
- * Everything here is a pure function of a Target, shapes and options: no state, nothing runs.
+/* The cost of an operation on one IPU, from its sizes: cycles by phase and bytes by category. All
+ * functions are pure functions of a Target, shapes and options, without state. Nothing is executed.
  * docs/machine-model.md explains the model.
  *
  * An operation is a list of steps; each step exchanges, syncs and computes, and waits for its
@@ -13,15 +13,15 @@
 #include "target/vector.h"
 #include "tensor/dtype.h"
 
-/* Where cycles go. */
+/* Phases, which cycles are counted for. */
 #define COST_PHASES(X) \
   X(COMPUTE, "compute") X(EXCHANGE, "exchange") X(SYNC, "sync") X(STREAM, "stream")
 #define X(id, name) PHASE_##id,
 typedef enum CostPhase { COST_PHASES(X) PHASE_COUNT } CostPhase;
 #undef X
 
-/* Where bytes of a tile go, beside the operation's own inputs and outputs (those belong to the
- * program). */
+/* Categories of a tile's bytes. The operation's inputs and outputs are counted for the program
+ * instead. */
 #define COST_CATEGORIES(X)                                                                        \
   X(MESSAGE, "message", "exchange buffers: what a step receives from other tiles")                \
   X(REARRANGEMENT, "rearrangement", "a copy in another layout")                                   \
@@ -60,7 +60,7 @@ enum { COST_STEPS = 20 };
 
 typedef struct Cost {
   double cycles[PHASE_COUNT];
-  /* on each tile in use; temporaries: at the moment when they take most */
+  /* on each tile in use; of temporaries the peak */
   double bytes[MEMORY_COUNT];
   double tiles;           /* tiles in use */
   double temporary_total; /* bytes of temporaries on all tiles together, at their peak */
@@ -68,13 +68,13 @@ typedef struct Cost {
   double interleaved_bytes;
   /* of one tile: the largest operand that must lie in a memory element of its own */
   double separate_bytes;
-  double uneven_bytes; /* what the fullest tile holds beyond the others: collected partial sums */
+  double uneven_bytes; /* on the fullest tile, more than on the others: collected partial sums */
   uint32_t vertices;   /* a bit for each VertexKind in use */
   double flops;
   double moved_bytes;    /* received through the exchange by the busiest tile */
   double streamed_bytes; /* to and from the host, streaming memory or other IPUs */
   double step_count;
-  int row_count; /* of steps[]; what doesn't fit is added to the last row */
+  int row_count; /* of steps[]; further ones are added to the last row */
   CostStep steps[COST_STEPS];
   bool fits;       /* a plan stays inside the memory that the options allow */
   const char *why; /* when it doesn't: the reason, a literal; else NULL */
@@ -94,11 +94,11 @@ void cost_steps(Cost *c, const Target *t, const char *name, double times, double
                 double compute);
 /* A transfer from outside the chip, or to it. */
 void cost_stream(Cost *c, const char *name, double bytes, double cycles);
-/* More cycles of a transfer's row in that phase (stream or sync); negative: what other work
- * hides. */
+/* Adds cycles to a transfer's row in that phase (stream or sync). Negative ones are hidden by other
+ * work. */
 void cost_wait(Cost *c, const char *name, CostPhase phase, double cycles);
-/* a, then b: cycles add up, temporaries take the larger, code and state add up (code of equal
- * kinds is shared by the caller, who knows what a program has already). */
+/* Adds b to a, as a sequence. Cycles, code and state add up; of temporaries the larger counts. The
+ * caller, which knows the program's code so far, shares the code of equal kinds. */
 void cost_then(Cost *a, const Cost *b);
 void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, more cycles */
 
@@ -132,7 +132,7 @@ Cost cost_slice(const Target *t, Dtype d, int64_t elements);
 /* Rows of a table [rows, width] by index; scatter adds rows back (or sets them). */
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
 Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add);
-/* Elements of columns, or added to them, each column by lookups of its own. */
+/* Reads elements of columns, or adds to them. Each column has lookups of its own. */
 Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups,
                      bool add);
 Cost cost_one_hot(const Target *t, Dtype d, int64_t indices, int64_t depth);
@@ -165,13 +165,13 @@ Cost cost_norm(const Target *t, Dtype d, int64_t groups, int64_t extent, bool ba
 typedef struct PlanOptions {
   double available_memory_proportion; /* of a tile, for temporaries of a plan; 0 means 0.6 */
   bool left_moved,
-      /* an operand lies as another product wanted it (a transposed one): it is moved */
+      /* the operand has another product's layout, as a transposed one has: it is moved */
       right_moved;
-  bool result_moved; /* the result must lie as another product wants it (a weight gradient) */
+  bool result_moved; /* the result gets another product's layout (a weight gradient) */
   bool accumulate;   /* the result is added into an existing tensor (an update, C += AB) */
   /* one of the products that train a matrix: forward, for its input's gradient, for its own */
   bool trained;
-  /* operands stay where the plan wants them (weights inside a loop): not copied */
+  /* operands are in the plan's layout already (weights inside a loop): not copied */
   bool resident;
 } PlanOptions;
 
@@ -188,14 +188,14 @@ typedef struct ConvShape {
   int64_t in[COST_SPATIAL], out[COST_SPATIAL], kernel[COST_SPATIAL], stride[COST_SPATIAL],
       dilation[COST_SPATIAL];
 } ConvShape;
-/* One pass of a convolution; shapes are those of the forward pass in every case. The moves
- * between the passes' layouts are part of it: weights for backward; input, output gradient and
- * result for the weight gradient. */
+/* One pass of a convolution. s is the forward pass's shape in every case. Moves between the passes'
+ * layouts are included. Backward moves the weights. The weight gradient moves the input, the output
+ * gradient and the result. */
 Cost cost_conv(const Target *t, Dtype d, Dtype partials, const ConvShape *s, ConvPass pass,
                const PlanOptions *options);
 /* Convolutions planned side by side, each on its own share of the tiles (octave convolution). A
- * part may average its input over 2 x 2 points first, or repeat its output 2 x 2 times and add it
- * to another part's. */
+ * part may average its input over 2 x 2 points first. It may also repeat its output 2 x 2 times,
+ * and add it to another part's. */
 typedef struct ConvPart {
   ConvShape shape;
   bool pooled, upsampled;

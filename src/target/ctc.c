@@ -1,9 +1,9 @@
 /* Connectionist temporal classification as PopLibs' popnn plans and runs it (CTCLossPlan.cpp,
- * CTCLoss.cpp). Batch, time and labels are cut over the tiles; every tile has all classes of its
- * time, as data and as a gradient of its own. One half of the time runs forwards, the other
- * backwards: a loop finds the paths up to the middle, a second one goes on and adds up the
- * gradient; each pass is one point of time. At the end the tiles' gradients are added, in the
- * log domain, where the logits lie. */
+ * CTCLoss.cpp). Batch, time and labels are cut over the tiles. Every tile has all classes of its
+ * time steps, as data and as a gradient of its own. One half of the time steps runs forwards, the
+ * other backwards. A loop finds the paths up to the middle; a second loop goes on and adds up the
+ * gradient. Each pass is one time step. At the end the tiles' gradients are added in the log
+ * domain, on the tiles of the logits. */
 #include <math.h>
 
 #include "target/plan.h"

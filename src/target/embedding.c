@@ -3,8 +3,8 @@
 
 #include "target/plan.h"
 
-/* Columns are cut first, to one 8-byte vector per tile; what tiles are left cut the rows (when a
- * column of the table is larger than a memory element) or the lookups. */
+/* Columns are cut first, to one 8-byte vector per tile. The remaining tiles cut the lookups. If a
+ * column of the table is larger than a memory element, they cut the rows instead. */
 typedef struct TablePlan {
   double columns, parts; /* tiles across; tiles along rows or lookups */
   bool by_rows;

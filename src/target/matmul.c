@@ -1,4 +1,4 @@
-/* What matrix products cost: their plan (matmul_plan.c), and what is moved around it. */
+/* The cost of matrix products: their plan (matmul_plan.c), and the moves before and after it. */
 #include <math.h>
 
 #include "target/plan.h"

@@ -1,10 +1,10 @@
 /* The planner of matrix products: which tile multiplies which block.
  *
- * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one
- * per tile. Each tile receives its blocks of both operands, multiplies them with the AMP units,
- * and, where the inner extent was cut, sends partial sums to be added. All cuts are priced,
- * those whose blocks don't fit the allowed memory are left out, the cheapest one is the plan.
- * Formulas: docs/pricing.md. */
+ * A product of m rows, k inputs and n outputs is cut into row x out x in (x group) parts, one per
+ * tile. Each tile receives its blocks of both operands and multiplies them with the AMP units. If
+ * the inner extent was cut, it sends partial sums to be added. All cuts are priced, except those
+ * whose blocks don't fit the allowed memory. The cheapest one is the plan. Formulas:
+ * docs/pricing.md. */
 #include <math.h>
 
 #include "target/plan.h"

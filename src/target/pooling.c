@@ -1,12 +1,12 @@
-/* Pooling as PopLibs plans it (PoolPlan.cpp): channels move in groups of one or two vectors;
- * groups, images and the field are cut over the tiles, and each tile receives what its windows
- * see. Of all cuts the one is taken whose vertex and received bytes cost least. */
+/* Pooling as PopLibs plans it (PoolPlan.cpp). Channels move in groups of one or two vectors.
+ * Groups, images and the field are cut over the tiles, and each tile receives the input of its
+ * windows. The plan is the cut with the lowest cost of vertex and received bytes. */
 #include <math.h>
 
 #include "target/plan.h"
 
-/* One pass: forward each output collects its window, backward each input what its windows give
- * back. */
+/* One pass. Forward each output reads its window; backward each input reads the gradients of its
+ * windows. */
 typedef struct Pooling {
   const Target *t;
   int rank;

@@ -1,9 +1,9 @@
 /* Layers that step through a sequence, and attention.
  *
- * What a time step runs is what PopLibs' popnn runs (Lstm.cpp, Gru.cpp, Rnn.cpp), operation by
- * operation: the sequence is read and written by slices; the product's result is laid out like
- * the state; then come passes over the gates, whose tensors [batch, outputs] all lie alike, so
- * that nothing is exchanged between them. */
+ * A time step has the operations of PopLibs' popnn (Lstm.cpp, Gru.cpp, Rnn.cpp). The sequence is
+ * read and written by slices. The product's result gets the layout of the state. Then follow passes
+ * over the gates. Their tensors [batch, outputs] all have one layout, so nothing is exchanged
+ * between these passes. */
 #include <math.h>
 
 #include "target/plan.h"

@@ -1,8 +1,8 @@
 /* Blocked factorisation and substitution.
  *
- * A block of a Cholesky factorisation is one vertex, one worker, and so are the inverse of its
- * triangle and a substitution of one column. Of several columns each row is a product with the
- * rows solved so far, a subtraction and a copy, one after the other. */
+ * One worker runs a block of a Cholesky factorisation as one vertex. So it is for the inverse of
+ * its triangle, and for a substitution of one column. With several columns, each row is a product
+ * with the rows solved so far, a subtraction and a copy, one after the other. */
 #include <math.h>
 
 #include "target/plan.h"

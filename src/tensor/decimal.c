@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Digits by long division of exact integers, after Steele and White, "How to print
- * floating-point numbers accurately" (PLDI 1990): value = remainder / scale; digits come out
- * until what is left is nearer to zero, or to a whole digit, than half the distance to the
- * neighbouring float (the margins). */
+/* Digits by long division of exact integers, after Steele and White, "How to print floating-point
+ * numbers accurately" (PLDI 1990). The value is remainder / scale. The margins are half the
+ * distances to the neighbouring floats. The digits end when the remainder is within a margin of
+ * zero or of a whole digit. */
 
 /* Unsigned integers of up to 1280 bits: a double's 2^1024 or 10^324, twice and ten times that,
  * and room. */

@@ -1,5 +1,5 @@
-/* Floats of any dtype as decimal digits: the shortest that read back as the same number, or a
- * given count, correctly rounded. Independent of the locale. */
+/* Decimal digits of floats of any dtype: the shortest that read back as the same number, or a given
+ * count, correctly rounded. Independent of the locale. */
 #ifndef IPULUA_TENSOR_DECIMAL_H
 #define IPULUA_TENSOR_DECIMAL_H
 #include "tensor/dtype.h"
@@ -13,16 +13,17 @@ typedef struct Decimal {
   char digit[DECIMAL_DIGITS]; /* '0' … '9' */
 } Decimal;
 
-/* How many digits: behind the decimal point when fraction is set, else behind the first digit.
- * From least on the shortest form ends where it reads back; most ends it, rounded half to even. */
+/* The number of digits. fraction: counted after the decimal point, otherwise after the first digit.
+ * At least min digits, then as many as the shortest form that reads back has. At most max digits,
+ * rounded half to even. */
 typedef struct DecimalLimit {
   bool fraction;
   int min, max;
 } DecimalLimit;
 extern const DecimalLimit decimal_shortest;
 
-/* A finite float's digits. */
+/* The digits of element index, which must be finite. */
 Decimal decimal_of(Dtype d, const void *data, int64_t index, DecimalLimit limit);
-/* What NumPy writes for a scalar: 0.1, 1e+16, nan, -inf. Returns buffer. */
+/* The text of a scalar as NumPy writes it: 0.1, 1e+16, nan, -inf. Returns buffer. */
 char *decimal_text(Dtype d, const void *data, int64_t index, char buffer[DECIMAL_TEXT]);
 #endif

@@ -41,7 +41,7 @@ static inline size_t dtype_size(Dtype d) { return dtype_info[d].size; }
 static inline bool dtype_is_float(Dtype d) { return dtype_info[d].class == DTYPE_FLOAT; }
 static inline bool dtype_is_integer(Dtype d) { return dtype_info[d].class == DTYPE_INTEGER; }
 static inline bool dtype_is_narrow(Dtype d) { return d == F16 || d == BF16; }
-/* What elements are computed in. */
+/* The dtype that elements are computed in: float32 for narrower floats. */
 static inline Dtype dtype_to_compute(Dtype d) { return dtype_is_narrow(d) ? F32 : d; }
 bool dtype_find(const char *name, Dtype *out); /* by Lua name */
 
@@ -55,12 +55,12 @@ static inline float bf16_to_f32(bf16 b) {
 }
 bf16 f32_to_bf16(float f); /* nearest even */
 
-/* One element as a double, and back with the documented cast: float → integer truncates towards
- * zero and saturates, NaN → the smallest int32/int64; int8 and uint8 take the low bits of that
- * int32, as integer → integer does; any → bool is x != 0. */
+/* One element as a double, and back by a cast. float → integer truncates towards zero and
+ * saturates; a NaN becomes the smallest int32 or int64. int8 and uint8 take the low bits of that
+ * int32, as integer → integer does. Any type → bool is x != 0. */
 double dtype_get(Dtype d, const void *data, int64_t index);
 void dtype_set(Dtype d, void *data, int64_t index, double value);
-/* Exact for int64, which doubles don't hold. */
+/* Exact for int64 beyond 2^53, where doubles are not. */
 int64_t dtype_get_integer(Dtype d, const void *data, int64_t index);
 void dtype_set_integer(Dtype d, void *data, int64_t index, int64_t value);
 #endif

@@ -1,4 +1,4 @@
-/* The formats of files of tensors: a row each, found by the ending of a path. */
+/* The table of file formats for tensors, searched by the ending of a path. */
 #ifndef IPULUA_TENSOR_FORMATS_H
 #define IPULUA_TENSOR_FORMATS_H
 #include "tensor/named.h"
@@ -11,9 +11,9 @@ typedef struct TensorFormat {
   bool metadata; /* a file holds texts beside the tensors */
 } TensorFormat;
 
-/* The row at index; NULL behind the last one. */
+/* The row at index; NULL after the last one. */
 const TensorFormat *tensor_format_at(int index);
-/* The row of a path's ending; NULL: no format has it. */
+/* The row for a path's ending; NULL: there is none. */
 const TensorFormat *tensor_format(const char *path);
 
 enum { FORMAT_ENDINGS_TEXT = 128 };

@@ -1,4 +1,5 @@
-/* The file: 0, 0, type, rank; rank extents, big-endian u32; the elements, big-endian. */
+/* The file begins with the bytes 0, 0, type and rank. rank extents follow as big-endian u32, then
+ * the elements, big-endian. */
 #include "tensor/idx.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A list of named tensors and text metadata: what a file of weights is. */
+/* A list of named tensors and text metadata, the content of a file of weights. */
 #ifndef IPULUA_TENSOR_NAMED_H
 #define IPULUA_TENSOR_NAMED_H
 #include "tensor/tensor.h"

@@ -1,14 +1,44 @@
-/* A zip whose members are npy files. libzip reads and makes the archive; sizes it declares are not
- * believed. */
+/* A zip archive whose members are npy files, read and written by libzip. Declared sizes are not
+ * trusted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <zip.h>
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/library.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "tensor/npy.h"
+
+/* Opened when the first archive is read or written. The build asks the linker's libzip for the
+ * name of its file. */
+/* clang-format off */
+#define LIBZIP(X) \
+  X(zip_close) X(zip_discard) X(zip_error_fini) X(zip_error_init) X(zip_error_init_with_code) \
+  X(zip_error_strerror) X(zip_fclose) X(zip_file_add) X(zip_file_set_dostime) \
+  X(zip_file_strerror) X(zip_fopen_index) X(zip_fread) X(zip_get_name) X(zip_get_num_entries) \
+  X(zip_open) X(zip_open_from_source) X(zip_set_file_compression) X(zip_source_buffer) \
+  X(zip_source_buffer_create) X(zip_source_close) X(zip_source_free) X(zip_source_keep) \
+  X(zip_source_open) X(zip_source_read) X(zip_stat_index) X(zip_strerror)
+/* clang-format on */
+static struct {
+  LIBZIP(LIBRARY_MEMBER)
+} libzip;
+#define SYMBOL(function) LIBRARY_SYMBOL(libzip, function)
+static const LibrarySymbol symbols[] = {LIBZIP(SYMBOL){NULL, NULL}};
+static Library library = {.file = LIBZIP_FILE, .package = LIBZIP_PACKAGE, .symbols = symbols};
+
+static Status open_libzip(Error *e, const char *path) {
+  char wanting[400];
+  snprintf(wanting, sizeof wanting, "%.380s: npz files", path);
+  return library_open(e, &library, wanting);
+}
+
+const char *npz_library(void) {
+  return library_open(NULL, &library, "") == OK ? LIBZIP_FILE
+                                                : "none; " LIBZIP_PACKAGE " brings it";
+}
 
 enum {
   MEMBER_LIMIT = 65536,
@@ -16,7 +46,7 @@ enum {
   DEFLATE_RATIO = 1032,
   NAME_LIMIT = 65535 - 4 /* ".npy" */
 };
-/* beyond that, 100 times the stored size at most */
+/* beyond this sum, members may inflate to 100 times their stored size at most */
 static const uint64_t trusted_bytes = (uint64_t)4 << 30;
 
 typedef struct Reader {
@@ -69,9 +99,9 @@ static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint
         return fail(r->error, ERR_OUT_OF_MEMORY, "%s: member '%s': out of memory", r->path, name);
       *data = grown;
     }
-    zip_int64_t got = zip_fread(file, *data + used, capacity - used);
+    zip_int64_t got = libzip.zip_fread(file, *data + used, capacity - used);
     /* damage; a wrong checksum too */
-    if (got < 0) return member_failed(r, name, zip_file_strerror(file));
+    if (got < 0) return member_failed(r, name, libzip.zip_file_strerror(file));
     used += (size_t)got;
     if (used > size) return member_failed(r, name, "it is longer than the archive says");
     if (got == 0) break;
@@ -82,22 +112,22 @@ static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint
 static Status read_member(Reader *r, zip_uint64_t index, const char *name, Tensor **out) {
   zip_stat_t stat;
   char *data = NULL, where[400];
-  if (zip_stat_index(r->zip, index, 0, &stat) != 0)
-    return member_failed(r, name, zip_strerror(r->zip));
+  if (libzip.zip_stat_index(r->zip, index, 0, &stat) != 0)
+    return member_failed(r, name, libzip.zip_strerror(r->zip));
   Status s = check_member(r, name, &stat);
   if (s != OK) return s;
-  zip_file_t *file = zip_fopen_index(r->zip, index, 0);
-  if (!file) return member_failed(r, name, zip_strerror(r->zip));
+  zip_file_t *file = libzip.zip_fopen_index(r->zip, index, 0);
+  if (!file) return member_failed(r, name, libzip.zip_strerror(r->zip));
   snprintf(where, sizeof where, "%s: member '%s'", r->path, name);
   s = inflate_member(r, name, file, stat.size, &data);
   if (s == OK) s = npy_parse(r->error, where, data, (size_t)stat.size, out);
-  zip_fclose(file);
+  libzip.zip_fclose(file);
   free(data);
   return s;
 }
 
 static Status add_member(Reader *r, zip_uint64_t index, Map *seen, NamedTensors *out) {
-  const char *member = zip_get_name(r->zip, index, ZIP_FL_ENC_GUESS);
+  const char *member = libzip.zip_get_name(r->zip, index, ZIP_FL_ENC_GUESS);
   if (!member)
     return fail(r->error, ERR_VALUE, "%s: member %llu has no name", r->path,
                 (unsigned long long)index);
@@ -118,7 +148,7 @@ static Status add_member(Reader *r, zip_uint64_t index, Map *seen, NamedTensors 
 }
 
 static Status read_members(Reader *r, NamedTensors *out) {
-  zip_int64_t count = zip_get_num_entries(r->zip, 0);
+  zip_int64_t count = libzip.zip_get_num_entries(r->zip, 0);
   if (count > MEMBER_LIMIT)
     return fail(r->error, ERR_VALUE, "%s: more than %d members", r->path, MEMBER_LIMIT);
   Map *seen = map_new();
@@ -130,23 +160,24 @@ static Status read_members(Reader *r, NamedTensors *out) {
 
 static Status zip_failed(Error *e, const char *path, const char *what, int code) {
   zip_error_t reason;
-  zip_error_init_with_code(&reason, code);
+  libzip.zip_error_init_with_code(&reason, code);
   Status s = fail(e,
                   code == ZIP_ER_NOENT    ? ERR_NOT_FOUND
                   : code == ZIP_ER_MEMORY ? ERR_OUT_OF_MEMORY
                                           : ERR_VALUE,
-                  "%s: %s: %s", path, what, zip_error_strerror(&reason));
-  zip_error_fini(&reason);
+                  "%s: %s: %s", path, what, libzip.zip_error_strerror(&reason));
+  libzip.zip_error_fini(&reason);
   return s;
 }
 
 Status npz_read(Error *e, const char *path, NamedTensors *out) {
   int code;
   named_init(out);
-  Reader r = {.error = e, .path = path, .zip = zip_open(path, ZIP_RDONLY, &code)};
+  if (open_libzip(e, path) != OK) return ERR_FAILED_PRECONDITION;
+  Reader r = {.error = e, .path = path, .zip = libzip.zip_open(path, ZIP_RDONLY, &code)};
   if (!r.zip) return zip_failed(e, path, "cannot read as an npz file", code);
   Status s = read_members(&r, out);
-  zip_discard(r.zip);
+  libzip.zip_discard(r.zip);
   if (s != OK) named_clear(out);
   return s;
 }
@@ -179,7 +210,7 @@ static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Memb
     tensor_copy_out(t, m->data + header.used);
   }
   text_free(&header);
-  zip_source_t *source = m->data ? zip_source_buffer(zip, m->data, bytes, 0) : NULL;
+  zip_source_t *source = m->data ? libzip.zip_source_buffer(zip, m->data, bytes, 0) : NULL;
   if (!source) out_of_memory(e);
   return source;
 }
@@ -192,16 +223,17 @@ static Status write_member(Error *e, const char *path, zip_t *zip, Member *m) {
   char where[400];
   snprintf(where, sizeof where, "%s: member '%s'", path, name);
   zip_source_t *source = member_source(e, where, zip, m);
-  zip_int64_t index = source ? zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
+  zip_int64_t index = source ? libzip.zip_file_add(zip, name, source, ZIP_FL_ENC_UTF_8) : -1;
   free(name);
   if (!source) return e ? e->status : ERR_OUT_OF_MEMORY;
   if (index < 0) {
-    zip_source_free(source);
-    return fail(e, ERR_VALUE, "%s: cannot add '%s': %s", path, m->name, zip_strerror(zip));
+    libzip.zip_source_free(source);
+    return fail(e, ERR_VALUE, "%s: cannot add '%s': %s", path, m->name, libzip.zip_strerror(zip));
   }
-  if (zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) != 0 ||
-      zip_file_set_dostime(zip, (zip_uint64_t)index, 0, 1 << 5 | 1, 0) != 0) /* 1 January 1980 */
-    return fail(e, ERR_RUNTIME, "%s: cannot add '%s': %s", path, m->name, zip_strerror(zip));
+  if (libzip.zip_set_file_compression(zip, (zip_uint64_t)index, ZIP_CM_STORE, 0) != 0 ||
+      libzip.zip_file_set_dostime(zip, (zip_uint64_t)index, 0, 1 << 5 | 1, 0) !=
+          0) /* 1 January 1980 */
+    return fail(e, ERR_RUNTIME, "%s: cannot add '%s': %s", path, m->name, libzip.zip_strerror(zip));
   return OK;
 }
 
@@ -210,14 +242,14 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
   char *chunk = malloc(CHUNK);
   FileWriter *w = chunk ? file_begin(e, path) : NULL;
   Status s = w ? OK : chunk ? (e ? e->status : ERR_RUNTIME) : out_of_memory(e);
-  if (s == OK && zip_source_open(archive) != 0)
+  if (s == OK && libzip.zip_source_open(archive) != 0)
     s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
   else if (s == OK) {
     zip_int64_t got;
-    while ((got = zip_source_read(archive, chunk, CHUNK)) > 0 && s == OK)
+    while ((got = libzip.zip_source_read(archive, chunk, CHUNK)) > 0 && s == OK)
       s = file_append(e, w, chunk, (size_t)got);
     if (got < 0) s = fail(e, ERR_RUNTIME, "%s: cannot make the archive", path);
-    zip_source_close(archive);
+    libzip.zip_source_close(archive);
   }
   if (s == OK) s = file_commit(e, w);
   else file_abort(w);
@@ -227,25 +259,25 @@ static Status copy_archive(Error *e, const char *path, zip_source_t *archive) {
 
 static Status write_archive(Error *e, const char *path, Member *members, int count) {
   zip_error_t reason;
-  zip_error_init(&reason);
-  zip_source_t *archive = zip_source_buffer_create(NULL, 0, 0, &reason);
+  libzip.zip_error_init(&reason);
+  zip_source_t *archive = libzip.zip_source_buffer_create(NULL, 0, 0, &reason);
   if (!archive) return out_of_memory(e);
-  zip_source_keep(archive); /* the bytes outlive zip_close */
-  zip_t *zip = zip_open_from_source(archive, ZIP_TRUNCATE, &reason);
+  libzip.zip_source_keep(archive); /* the bytes outlive zip_close */
+  zip_t *zip = libzip.zip_open_from_source(archive, ZIP_TRUNCATE, &reason);
   if (!zip) {
-    zip_source_free(archive);
-    zip_source_free(archive);
+    libzip.zip_source_free(archive);
+    libzip.zip_source_free(archive);
     return fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path,
-                zip_error_strerror(&reason));
+                libzip.zip_error_strerror(&reason));
   }
   Status s = OK;
   for (int i = 0; i < count && s == OK; i++) s = write_member(e, path, zip, &members[i]);
-  if (s == OK && zip_close(zip) != 0)
-    s = fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path, zip_strerror(zip)),
-    zip_discard(zip);
-  else if (s != OK) zip_discard(zip);
+  if (s == OK && libzip.zip_close(zip) != 0)
+    s = fail(e, ERR_RUNTIME, "%s: cannot make the archive: %s", path, libzip.zip_strerror(zip)),
+    libzip.zip_discard(zip);
+  else if (s != OK) libzip.zip_discard(zip);
   else s = copy_archive(e, path, archive);
-  zip_source_free(archive);
+  libzip.zip_source_free(archive);
   return s;
 }
 
@@ -276,6 +308,7 @@ Status npz_write(Error *e, const char *path, const NamedTensors *n) {
   if (!members) return out_of_memory(e);
   for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i], NULL};
   Status s = check_names(e, path, members, n->count);
+  if (s == OK) s = open_libzip(e, path);
   for (int i = 0; i < n->count; i++) members[i] = (Member){n->name[i], n->tensor[i], NULL};
   if (s == OK) s = write_archive(e, path, members, n->count);
   for (int i = 0; i < n->count; i++) free(members[i].data);

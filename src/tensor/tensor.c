@@ -9,7 +9,8 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGES_FROM = 4 << 20 };
 
-/* The memory behind one or more tensors: ours (allocation is what free() takes) or borrowed. */
+/* The memory of one or more tensors: allocated by the library (then `allocation` is freed) or
+ * borrowed. */
 struct Storage {
   _Atomic int references;
   char *data;

@@ -1,6 +1,6 @@
-/* Counted host tensors. A Tensor is a view (type, strides, first element) of a counted Storage;
- * several tensors may share one storage. Data is aligned to 64 bytes when the library allocated
- * it. */
+/* Reference-counted host tensors. A Tensor is a view of a reference-counted Storage: a type,
+ * strides and the first element. Several tensors may share one storage. Data is aligned to 64 bytes
+ * when the library allocated it. */
 #ifndef IPULUA_TENSOR_TENSOR_H
 #define IPULUA_TENSOR_TENSOR_H
 #include <stdatomic.h>
@@ -16,12 +16,13 @@ typedef struct Tensor {
   Storage *storage;
 } Tensor;
 
-/* Yours; one _release for each _new, _view and _retain. NULL on failure, with e filled. Data is
- * zeroed. */
+/* A new tensor of zeros; NULL on failure, with e filled. The caller calls tensor_release once for
+ * each new, view and retain. */
 Tensor *tensor_new(Error *e, const Type *type);
 Tensor *tensor_new_uninitialised(Error *e, const Type *type);
 Tensor *tensor_from(Error *e, const Type *type, const void *data); /* copies */
-/* Borrow memory: release_data(context) is called when the last view goes (may be NULL). */
+/* A tensor of borrowed memory. release_data(context), which may be NULL, is called when the last
+ * view is released. */
 Tensor *tensor_wrap(Error *e, const Type *type, void *data, void (*release_data)(void *),
                     void *context);
 Tensor *tensor_retain(Tensor *t);
@@ -32,10 +33,11 @@ Tensor *tensor_view(Error *e, Tensor *t, const Type *type, const int64_t *stride
 Tensor *tensor_row(Error *e, Tensor *t, int64_t index); /* t[index], one rank less; 0-based */
 bool tensor_is_dense(const Tensor *t);                  /* row-major without gaps */
 Tensor *tensor_dense(Error *e, Tensor *t);              /* t itself (retained) or a packed copy */
-bool tensor_is_shared(const Tensor *t);                 /* somebody else holds t or its storage */
-/* Nobody else holds t or its storage, which the library allocated. */
+/* there is another reference to t or its storage */
+bool tensor_is_shared(const Tensor *t);
+/* Whether the only reference to t and its storage is the caller's, and the library allocated it. */
 bool tensor_is_writable(const Tensor *t);
-/* takes t over: t itself where nobody else holds it, else a copy */
+/* Takes over t. Returns t itself if there is no other reference, else a copy. */
 Tensor *tensor_own(Error *e, Tensor *t);
 /* Copy src's elements into dst, row-major and dense; bytes = type_bytes(&src->type). */
 void tensor_copy_out(const Tensor *src, void *dst);

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/arith.h"
 
-static const size_t largest_bytes = (size_t)1 << 47; /* what one process can address on x86-64 */
+static const size_t largest_bytes = (size_t)1 << 47; /* the address space of a process on x86-64 */
 
 Type type_make(Dtype d, int rank, const int64_t *shape) {
   Type t = {.dtype = d, .rank = rank};

@@ -1,4 +1,4 @@
-/* What a tensor is without its data: a dtype and extents. */
+/* The type of a tensor: a dtype and extents. */
 #ifndef IPULUA_TENSOR_TYPE_H
 #define IPULUA_TENSOR_TYPE_H
 #include "base/status.h"
@@ -19,17 +19,17 @@ bool shape_equal(const Type *a, const Type *b);
 /* Number of elements (1 for rank 0). Types that passed type_check can't overflow here. */
 int64_t type_count(const Type *t);
 size_t type_bytes(const Type *t);
-/* Refuse negative extents and sizes beyond 2^47 bytes; what names the op or argument in the
- * message. */
+/* Refuses negative extents and sizes beyond 2^47 bytes. Messages begin with `what`, the op or
+ * argument. */
 Status type_check(Error *e, const char *what, const Type *t);
 bool type_is_static(const Type *t); /* no extent is -1 */
 /* "float32[2, 3]" and "[2, 3]"; the text is cut at TYPE_TEXT bytes. Both return buffer. */
 char *type_text(const Type *t, char buffer[TYPE_TEXT]);
 char *shape_text(const Type *t, char buffer[TYPE_TEXT]);
-/* NumPy's broadcasting of shapes; the dtype is a's. False when they don't fit. */
+/* Broadcasts the shapes as NumPy does; the dtype is a's. False if the shapes don't fit. */
 bool type_broadcast(const Type *a, const Type *b, Type *out);
 /* Row-major strides in elements. */
 void type_strides(const Type *t, int64_t stride[MAX_RANK]);
-/* -rank … rank-1 to 0 … rank-1. */
+/* Maps an axis of -rank … rank-1 to 0 … rank-1. */
 Status axis_check(Error *e, const char *what, int64_t axis, int rank, int *out);
 #endif

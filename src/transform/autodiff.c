@@ -20,9 +20,14 @@ typedef struct Pass {
   Entry *entry;     /* by position in graph->node */
   int first, count; /* nodes [first, count) are differentiated, but not [end, late) */
   int end, late;
+  int begin; /* before first, from here on, sources alone are */
 } Pass;
 
-static bool is_recorded(const Pass *p, int i) { return i < p->end || i >= p->late; }
+static bool is_recorded(const Pass *p, int i) {
+  if (i >= p->first && (i < p->end || i >= p->late)) return true;
+  const Node *n = p->graph->node[i];
+  return n->op->is_source && n->op->is_source(p->graph, n);
+}
 
 static Entry *entry_of(Pass *p, const Value *v) { return &p->entry[v->node->id]; }
 
@@ -44,7 +49,7 @@ static void collect(Pass *p, Value *v, Value *gradient) {
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;
-  for (int i = p->first; i < p->count; i++) {
+  for (int i = p->begin; i < p->count; i++) {
     const Node *n = p->graph->node[i];
     if (!is_recorded(p, i)) continue;
     if (n->op->traits & NO_GRADIENT) continue; /* depends only when it is an x itself */
@@ -68,8 +73,8 @@ static bool wants_composite(const Node *n, Value *const *dy) {
   return n->op->compose && (hidden || !n->op->grad);
 }
 
-static Status run(Graph *g, int first, int end, int late, Value *const *ys, Value *const *dys,
-                  int y_count, Value *const *xs, int x_count, Value **dx);
+static Status run(Graph *g, int begin, int first, int end, int late, Value *const *ys,
+                  Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx);
 
 static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int first = g->node_count, count = 0;
@@ -83,7 +88,7 @@ static void differentiate_composite(Graph *g, const Node *n, Value *const *dy, V
   if (g->error.status != OK) return;
   for (int i = 0; i < n->out_count; i++)
     if (dy[i]) out[count] = out[i], seed[count++] = dy[i];
-  run(g, first, INT_MAX, INT_MAX, out, seed, count, n->in, n->in_count, dx);
+  run(g, first, first, INT_MAX, INT_MAX, out, seed, count, n->in, n->in_count, dx);
   /* an operand that stands twice has its whole gradient at the first */
   for (int i = 1; i < n->in_count; i++)
     for (int k = 0; k < i; k++)
@@ -130,18 +135,19 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
   return NULL;
 }
 
-/* What autodiff does, of the graph's nodes first … end-1. */
-static Status run(Graph *g, int first, int end, int late, Value *const *ys, Value *const *dys,
-                  int y_count, Value *const *xs, int x_count, Value **dx) {
+/* Runs autodiff over the graph's nodes first … end-1. */
+static Status run(Graph *g, int begin, int first, int end, int late, Value *const *ys,
+                  Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
-  Pass p = {.graph = g, .first = first, .count = g->node_count, .end = end, .late = late};
+  Pass p = {.graph = g, .count = g->node_count, .end = end, .late = late};
+  p.first = first, p.begin = begin;
   p.entry = calloc((size_t)g->node_count + 1, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
   Scope scope = g->scope;
   mark_dependents(&p, xs, x_count);
   for (int i = 0; i < y_count && g->error.status == OK; i++)
     collect(&p, ys[i], seed_of(g, ys[i], dys ? dys[i] : NULL));
-  for (int i = p.count - 1; i >= p.first && g->error.status == OK; i--)
+  for (int i = p.count - 1; i >= p.begin && g->error.status == OK; i--)
     if (is_recorded(&p, i)) differentiate(&p, g->node[i]);
   for (int i = 0; i < x_count && g->error.status == OK; i++)
     if (xs[i] && entry_of(&p, xs[i])->gradient) dx[i] = entry_of(&p, xs[i])->gradient[xs[i]->index];
@@ -155,7 +161,7 @@ Status autodiff_within(Graph *g, int first, int end, int late, int64_t variable,
   memset(dx, 0, (size_t)x_count * sizeof *dx);
   if (g->error.status != OK) return g->error.status;
   g->apart = variable;
-  run(g, first, end, late, ys, dys, y_count, xs, x_count, dx);
+  run(g, variable ? 0 : first, first, end, late, ys, dys, y_count, xs, x_count, dx);
   g->apart = 0;
   if (VERIFYING) graph_verify(&g->error, g, "autodiff");
   return g->error.status;

@@ -28,8 +28,8 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   }
 }
 
-/* Nodes whose outputs their builders set (loops, queues, host functions) keep the types that
- * they have; what a region was traced with must stay. */
+/* Nodes whose outputs are set by their builders (loops, queues, host functions) keep their types: a
+ * region was traced with them. */
 static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
   Attr attrs[MAX_ATTRS] = {{.kind = ATTR_NONE}};
   adopt_copies(to, n, attrs, pure);
@@ -103,7 +103,7 @@ static bool copy_leaf(Graph *to, const Node *n, Arena *scratch, Value ***map) {
   return out && keep_outputs(scratch, &map[n->id], 1, out);
 }
 
-/* Leaves may stand behind their readers. */
+/* Leaves may come after their readers in the list. */
 static Value *copied_operand(Graph *to, const Value *v, Arena *scratch, Value ***map) {
   const Node *n = v->node;
   if (!map[n->id] && !node_is_made(n) && !copy_leaf(to, n, scratch, map)) return NULL;

@@ -8,7 +8,7 @@
 #include "transform/clone.h"
 #include "transform/loop_gradient.h"
 
-/* What both regions of a cond agree on: the node's inputs behind the test, then the upstream
+/* The inputs that both regions of a cond share: the node's inputs after the test, then the upstream
  * gradients. */
 typedef struct Branches {
   Graph *g;
@@ -114,8 +114,8 @@ static void own_gradient(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   for (int i = 0; i < given->ints.n; i++) dx[given->ints.v[i]] = out[i];
 }
 
-/* What arrives at results that the region knows nothing of (values that it has from the body,
- * variables that the body assigned) goes on through the body. */
+/* Gradients of results unknown to the region, such as values of the body and assigned variables,
+ * pass through the body. */
 static void custom_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted,
                             Value **dx) {
   const Attr *upstream = &n->attr[CONTROL_UPSTREAM];

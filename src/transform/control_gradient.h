@@ -3,6 +3,6 @@
 #define IPULUA_TRANSFORM_CONTROL_GRADIENT_H
 #include "graph/graph.h"
 
-/* As OpDef.grad; wanted [n->in_count] says whose gradients are asked for. */
+/* As OpDef.grad. wanted [n->in_count] selects the inputs whose gradients are needed. */
 void control_gradient(Graph *g, const Node *n, Value *const *dy, const bool *wanted, Value **dx);
 #endif

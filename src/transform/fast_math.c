@@ -12,7 +12,7 @@
 
 typedef struct FastMath {
   Graph *g;
-  const OpDef *mul, *rsqrt; /* what is made */
+  const OpDef *mul, *rsqrt; /* the ops of new nodes */
   int *readers;             /* by node */
 } FastMath;
 
@@ -114,7 +114,7 @@ static void count_readers(FastMath *f) {
   for (int i = 0; i < g->output_count; i++) f->readers[g->output[i]->node->id]++;
 }
 
-/* What the sweep has made stands behind the first `count` nodes. */
+/* The nodes made by the sweep follow the first `count` nodes. */
 static bool put_first(Graph *g, int count) {
   int made = g->node_count - count;
   Node **list = malloc((size_t)(made + 1) * sizeof *list);

@@ -1,9 +1,9 @@
-/* What a session fetches.
+/* Copies of the graph for a session's fetches.
  *
- * A fed value replaces what the graph computes there, and what it is computed of isn't needed.
- * A gradient by what lies before a fed value is the exception: it passes through the op that makes
- * the value, as in TensorFlow, whose gradients stand in the graph before anything is fed. Such a
- * value is computed in the copy, differentiated, and then replaced in all that reads it. */
+ * A fed value replaces a value of the graph, whose operands are then not needed. Gradients by
+ * values before a fed one are the exception: they pass through the op that makes it. So it is in
+ * TensorFlow, where gradients are in the graph before values are fed. Such a value is computed in
+ * the copy and differentiated. Then the fed value replaces it in all its readers. */
 #include "transform/fetch.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* Of a fed value that a gradient passes through. */
 typedef struct Passed {
   bool wanted;
-  Value *computed; /* what the copy computes in its place */
+  Value *computed; /* the value that the copy computes in its place */
 } Passed;
 
 typedef struct Clone {
@@ -58,7 +58,7 @@ static bool reads_hot(const Node *n, const bool *hot) {
   return false;
 }
 
-/* Fed values between xs and ys: the gradient passes through what makes them. */
+/* Fed values between xs and ys: the gradient passes through the nodes that make them. */
 static void pass_through(Clone *c, const Derivation *d) {
   const Graph *g = c->from->graph;
   if (!c->feeds_made) return;
@@ -132,7 +132,8 @@ static Value *copy_of(const Clone *c, const Value *v) {
   return outs ? outs[v->index] : NULL;
 }
 
-/* A copy of what computes v. Where v is fed, only a gradient that passes through it reads that. */
+/* Sets the copy of the node that computes v. If v is fed, only gradients that pass through it read
+ * that copy. */
 static void set_computed(Clone *c, const Value *v, Value *made) {
   int i = find_fed(c, v);
   Error *e = &c->to->graph->error;
@@ -273,7 +274,7 @@ static bool *find_live(const Clone *c, Value *const *result, int count) {
   return live;
 }
 
-/* What is left of the graph before those values must be known. */
+/* Fails if the rest of the graph reads a placeholder that is not fed. */
 static void refuse_stand_ins(Clone *c, Value *const *result, int count) {
   const Trace *t = c->from;
   const bool *live = find_live(c, result, count);

@@ -5,13 +5,13 @@
 #include "graph/graph.h"
 
 typedef struct TensorList {
-  Tensor **tensor; /* each once, by address; what the graph holds */
+  Tensor **tensor; /* held by the graph; each once, ordered by address */
   int count, capacity;
 } TensorList;
 
 /* Adds the floating-point tensors among the constants of g and of all regions inside of it. */
 Status lift_find(Error *e, const Graph *g, TensorList *list);
-/* In place of each constant of g's nodes that is one of the list's stands value[i], a value of g,
- * also inside of regions: control nodes hand it over. What a list has no value for (NULL) stays. */
+/* Replaces each constant of g that is in the list by value[i], a value of g. Inside of regions,
+ * too: control nodes pass it on. Constants whose value[i] is NULL stay. */
 Status lift_constants(Graph *g, const TensorList *list, Value *const *value);
 #endif

@@ -1,15 +1,17 @@
-/* The gradient of a loop is a loop that walks its iterations backwards. What an iteration began
- * with comes from a tape that a second, pure walk forwards has filled; the iteration itself is
- * computed again.
+/* The gradient of a loop is a loop that walks its iterations backwards. The states at the beginning
+ * of an iteration come from a tape, which a second, pure forward loop has filled. The iteration
+ * itself is computed again.
  *
  *   tape pass       t = 0 … trips-1:   tape[t] = S,  S = body(t, S, X)
  *   backward pass   t = trips-1 … 0:   D, dX += vjp of body at (t, tape[t], X), applied to D
  *
- * S: the states, which are carried values and variables that the body writes; X: everything else
- * that it reads; D: gradients of states. A tape has a row for each iteration if that is a
- * bounded amount of memory. Otherwise (a count known only when the program runs, a while without
- * a limit, a very long loop) it has TAPE_ROWS, one in every stride iterations, and the backward
- * pass walks from the row before t. */
+ * S are the states: carried values and variables that the body writes. X are its other inputs. D
+ * are gradients of states.
+ *
+ * A tape has a row for each iteration, if that bounds its memory. Otherwise it has TAPE_ROWS rows,
+ * one for every `stride` iterations. Then the backward pass starts from the last row at or before
+ * t. That is so if the count is only known when the program runs, for a while without a limit, and
+ * for very long loops. */
 #include "transform/loop_gradient.h"
 #include "graph/control.h"
 #include "ops/ops.h"
@@ -250,7 +252,7 @@ static Graph *walk_condition(Loop *l, Value *const *outer, int count, int tapes)
   at += tapes;
   for (int i = 0; own && i < l->inputs; i++)
     if (is_constant(l, i)) in[i] = own[at++];
-  /* what it doesn't read may be anything of that type */
+  /* an unread input may be any value of that type */
   for (int s = 0; s < l->states; s++)
     if (!in[l->input_of[s]]) in[l->input_of[s]] = ops_zeros(r, &cond->input[l->input_of[s]]->type);
   graph_inline(r, cond, in, NULL, &test);
@@ -362,7 +364,8 @@ static void walk_on(Loop *l, Graph *outer, Value *from, Value *t, Value **state,
     if (l->taped[s]) state[s] = &n->out[k++];
 }
 
-/* The states that iteration t began with; what isn't taped has no influence on what is wanted. */
+/* The states at the beginning of iteration t. States that are not taped don't influence the wanted
+ * gradients. */
 static void read_states(Loop *l, Graph *r, Value *t, Value *stride, Value *const *tape,
                         Value **in) {
   Value **state = values(l, l->states);

@@ -1,7 +1,7 @@
-/* One sweep in trace order: operands have been simplified before their readers. What a node's
- * output turns out to be (alias) takes its place in all later nodes; what is then read by nobody
- * goes in the end. Rows say what is an operand of theirs (OpDef.simplify); constants are folded
- * by the rows' own evaluation; equal nodes are found by a hash of all that tells nodes apart. */
+/* One sweep in trace order: operands have been simplified before their readers. A value that an
+ * output is found to equal (alias) replaces it in all later nodes. Nodes without readers are
+ * removed at the end. Rows find equal operands (OpDef.simplify). Constants are folded by the rows'
+ * own evaluation. Equal nodes are found by a hash of all fields that tell nodes apart. */
 #include "transform/simplify.h"
 
 #include <stdlib.h>
@@ -167,7 +167,7 @@ static void merge(Simplify *s, Node *n) {
 
 /* ---- constants ---- */
 
-/* What a scalar is broadcast to stays a scalar. */
+/* Broadcasts of scalars are not folded: the scalar is smaller. */
 static bool is_foldable(const Simplify *s, const Node *n) {
   if (n->in_count == 0 || n->out_count != 1 || s->numerics->check_finite || !is_pure(s, n))
     return false;
@@ -207,7 +207,7 @@ static Status evaluate(const Simplify *s, const Node *n, Tensor *result) {
   return status;
 }
 
-/* What fails is left to the run, which says so. */
+/* A node whose evaluation fails is left in place, so that the run reports the error. */
 static void fold(Simplify *s, Node *n) {
   Error quiet = {.status = OK};
   Tensor *result = is_foldable(s, n) ? tensor_new(&quiet, &n->out[0].type) : NULL;

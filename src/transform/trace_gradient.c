@@ -95,7 +95,7 @@ static bool list_variables(Asked *a) {
   return true;
 }
 
-/* Of what stands in the list twice the first one is meant. */
+/* Of equal sources in the list the first one counts. */
 static void name_sources(const Asked *a, Level *l) {
   const Trace *t = l->trace;
   for (int i = a->source_count - 1; i >= 0; i--) {
@@ -179,7 +179,7 @@ static void find_needed(Asked *a) {
   }
 }
 
-/* What stands in t for a value of a trace around it. */
+/* The value in t that replaces a value of an enclosing trace. */
 static Value *brought(Asked *a, Value *v) {
   Level *l = level_of(a, v);
   Value **made = l && v->node->id < l->nodes ? l->map[v->node->id] : NULL,
@@ -260,7 +260,7 @@ static void add_to(Graph *g, Value **sum, Value *more) {
   if (more) *sum = *sum ? ops_add(g, *sum, more) : more;
 }
 
-/* What t takes from outside (a list of its inputs) and what stands for each in t. */
+/* The values that t takes from outside, as a list of its inputs, and their replacements in t. */
 typedef struct Taken {
   Value **inner, **outer;
   int count;

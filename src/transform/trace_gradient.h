@@ -3,24 +3,24 @@
 #define IPULUA_TRANSFORM_TRACE_GRADIENT_H
 #include "graph/trace.h"
 
-/* What is asked for: one of these. */
+/* A source of gradients: one of these. */
 typedef struct Source {
   Value *value;             /* of the trace or of one around it */
-  const Variable *variable; /* all its readings, each counted by itself */
+  const Variable *variable; /* all its readings */
   Tensor *tensor;           /* known while tracing */
 } Source;
 
-/* What a tape has recorded of a trace: the nodes first … end-1, and those from late on, which are
- * known values that the question itself has brought. */
+/* The part of a trace that a tape has recorded: the nodes first … end-1, and the nodes from `late`
+ * on. The latter are known values, added by the call for gradients. */
 typedef struct Recorded {
   const Trace *trace;
   int first, end, late;
 } Recorded;
 
-/* dx[i] becomes d(sum of ys · dys) / d source[i], in t, or NULL where there is no path. ys and dys
- * (or NULL) are t's. What t took from the traces around it may depend on the sources: that part of
- * them is computed once more in t. recorded: through what else nothing passes; traces that it
- * doesn't name are recorded whole. NULL: all are. */
+/* Sets dx[i] to d(sum of ys · dys) / d source[i], in t, or to NULL if there is no path. ys and dys
+ * (or NULL) are t's. Values that t took from enclosing traces may depend on the sources; their
+ * computation is repeated in t. recorded limits the paths to the recorded nodes of the traces in
+ * it. Other traces are recorded whole. NULL: all are. */
 Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count,
                        const Source *source, int source_count, const Recorded *recorded,
                        int recorded_count, Value **dx);

@@ -74,7 +74,7 @@ static Status check_result_types(Check *c, const Node *n) {
   return OK;
 }
 
-/* What infer says of a copy of n. */
+/* Compares n with the result of infer for a copy of it. */
 static Status check_inferred(Check *c, const Node *n) {
   if (!n->op->infer) return OK;
   Node copy = *n;

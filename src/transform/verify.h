@@ -1,5 +1,5 @@
-/* What a valid graph is. With -DIPULUA_VERIFY (make debug, asan, tsan) it is asked after every
- * pass; a failure is ours, never a script's. */
+/* Checks that a graph is valid. With -DIPULUA_VERIFY (make debug, asan, tsan) it runs after every
+ * pass. A failure is an error of the library, not of a script. */
 #ifndef IPULUA_TRANSFORM_VERIFY_H
 #define IPULUA_TRANSFORM_VERIFY_H
 #include "graph/graph.h"
@@ -10,7 +10,8 @@ enum { VERIFYING = 1 };
 enum { VERIFYING = 0 };
 #endif
 
-/* Operands made before they are read, in the same graph; arities and attributes as the row says;
- * types as infer finds them; regions that fit their nodes. pass names the maker in the message. */
+/* Checks that operands are made before they are read, in the same graph. Numbers of operands and
+ * attributes must match the row, types must match infer, and regions must fit their nodes. pass
+ * names the graph's maker in the message. */
 Status graph_verify(Error *e, const Graph *g, const char *pass);
 #endif

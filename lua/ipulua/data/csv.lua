@@ -99,32 +99,38 @@ local function number_of(cell)
   return tonumber(cell)
 end
 
-local function fits_int32(x) return x >= -2147483648 and x <= 2147483647 end
-
--- What a column of that kind becomes with a number more.
-local function kind_with(kind, x)
-  if kind == "float32" or not math.tointeger(x) then return "float32" end
-  return fits_int32(math.tointeger(x)) and kind or "int64"
+-- What the numbers of a column have shown so far: a fraction, an integer beyond int32, an integer
+-- that float32 rounds, and the records of the first integers that float64 rounds and that int64
+-- can't hold.
+local function add_number(shown, x, is_integer, record)
+  if not is_integer then
+    shown.fraction = true
+    return
+  end
+  shown.rounded = shown.rounded or string.unpack("f", string.pack("f", x)) ~= x
+  shown.large = shown.large or x < -2147483648 or x > 2147483647
+  if math.type(x) == "float" then shown.too_large = shown.too_large or record
+  elseif math.tointeger(x + 0.0) ~= x then shown.inexact = shown.inexact or record end
 end
 
--- "int32", "int64", "float32", or "text" where a cell is no number; the first integer that int64
--- can't hold, by its record.
-local function type_of(cells)
-  local kind, too_large = "int32", nil
+-- With fractions float32, or float64 for the sake of integers that float32 would round.
+local function kind_of(shown)
+  if shown.fraction then return shown.rounded and "float64" or "float32" end
+  return shown.large and "int64" or "int32"
+end
+
+-- What the cells of a column show, nil where a cell is no number.
+local function numbers_of(cells)
+  local shown = {}
   for i, cell in ipairs(cells) do
     local bare = cell:match("^%s*(.-)%s*$")
     if not missing[bare] then
       local x = number_of(cell)
-      if not x then return "text" end
-      if bare:find("^[+-]?%d+$") then
-        if math.type(x) == "integer" then kind = kind_with(kind, x)
-        else too_large = too_large or i end
-      else
-        kind = "float32"
-      end
+      if not x then return nil end
+      add_number(shown, x, bare:find("^[+-]?%d+$") ~= nil, i)
     end
   end
-  return kind, too_large
+  return shown
 end
 
 local function refuse_integer(a, name, record, cell)
@@ -133,26 +139,38 @@ local function refuse_integer(a, name, record, cell)
     a.path, record, name, cell), "value")
 end
 
+local function refuse_rounding(a, name, record, list)
+  blame.error(string.format("read_csv: %s: record %d, column '%s': the column has a fraction, and "
+    .. "float64 would round the integer %d to %.0f; without a fraction, in the file or as fill, "
+    .. "the column is int64", a.path, record, name, list[record], list[record]), "value")
+end
+
 local function convert(a, name, cells)
-  local kind, too_large = type_of(cells)
-  if too_large and kind ~= "float32" then refuse_integer(a, name, too_large, cells[too_large]) end
+  local shown = numbers_of(cells)
+  if shown and shown.too_large and not shown.fraction then
+    refuse_integer(a, name, shown.too_large, cells[shown.too_large])
+  end
   local fill = a.fill
   if type(fill) == "table" then fill = fill[name] end
   local list = {}
   for i, cell in ipairs(cells) do
     local bare = cell:match("^%s*(.-)%s*$")
-    if not missing[bare] then list[i] = kind == "text" and cell or number_of(cell)
-    elseif fill == nil or (kind == "text") ~= (type(fill) == "string") then
+    if not missing[bare] then list[i] = shown and number_of(cell) or cell
+    elseif fill == nil or (shown == nil) ~= (type(fill) == "string") then
       blame.error(string.format("read_csv: %s: record %d, column '%s': the cell is missing (%s); "
         .. "say what it becomes, fill = {%s = %s}", a.path, i, name,
-        bare == "" and "it is empty" or bare, name, kind == "text" and '"?"' or "0"), "value")
+        bare == "" and "it is empty" or bare, name, shown and "0" or '"?"'), "value")
     else
       list[i] = fill
-      if kind ~= "text" then kind = kind_with(kind, fill) end
+      if shown then
+        local whole = math.tointeger(fill)
+        add_number(shown, whole or fill, whole ~= nil, i)
+      end
     end
   end
-  if kind == "text" then return core.plain(list), kind end
-  return core.tensor(list, kind), kind
+  if not shown then return core.plain(list), "text" end
+  if shown.fraction and shown.inexact then refuse_rounding(a, name, shown.inexact, list) end
+  return core.tensor(list, kind_of(shown)), kind_of(shown)
 end
 
 local read_spec <const> = {
@@ -163,12 +181,14 @@ local read_spec <const> = {
 }
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
----is the type of each column's cells: "int32", "int64" where an integer is too large for that,
----"float32" or "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A
----or null is an error, or becomes `fill`.
+---is the type of each column's cells. Integers are "int32", or "int64" beyond its range. Fractions
+---make a column "float32", or "float64" where float32 would round an integer of it. Other columns
+---are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
+---an error, or becomes `fill`.
 ---Shapes: [records] each
 ---Errors: a missing cell without a fill (with its record and column), an integer that int64 can't
----hold, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is
+---missing: `data.read_csv "nowhere.csv"`
 ---@param ... any path, columns, header, separator, fill
 ---@return table<string, any> columns, table<string, string> types
 function csv.read_csv(...)

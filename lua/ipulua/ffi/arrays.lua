@@ -17,6 +17,21 @@ return function(base)
     int64 = {-2 ^ 63, 2 ^ 63},
   }
 
+  -- The length of a list. Beside a hole or a name it would be another one than its writer meant.
+  local function length_of(who, list)
+    local count = 0
+    for key in pairs(list) do
+      if type(key) ~= "number" then
+        raise(who .. ": the list has a name in it, '" .. tostring(key) .. "'")
+      end
+      count = count + 1
+    end
+    if count ~= #list or (count > 0 and list[1] == nil) then
+      raise(who .. ": the list has a hole; nil is no element")
+    end
+    return count
+  end
+
   -- The extents of nested lists, and their numbers in order.
   local function flatten(data, shape, depth, out)
     if type(data) ~= "table" then
@@ -35,14 +50,15 @@ return function(base)
           or is_variable(data) and "variable; v:read() gives its tensor" or "table with names"))
     end
     if depth > 8 then raise("tensor: the lists are nested deeper than 8") end
+    local length = length_of("tensor", data)
     if shape[depth] == nil then
       if #out > 0 then raise("tensor: the lists have different depths") end
-      shape[depth] = #data
+      shape[depth] = length
     end
-    if shape[depth] ~= #data then
-      raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. #data)
+    if shape[depth] ~= length then
+      raise("tensor: the lists have different lengths, " .. shape[depth] .. " and " .. length)
     end
-    for i = 1, #data do flatten(data[i], shape, depth + 1, out) end
+    for i = 1, length do flatten(data[i], shape, depth + 1, out) end
   end
 
   -- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and
@@ -61,9 +77,10 @@ return function(base)
   end
 
   local function ints(list)
-    local array = ffi.new("int64_t[?]", #list + 1)
-    for i = 1, #list do
-      if type(list[i]) ~= "number" or list[i] % 1 ~= 0 then
+    local length = length_of("a list of integers", list)
+    local array = ffi.new("int64_t[?]", length + 1)
+    for i = 1, length do
+      if type(list[i]) ~= "number" or list[i] % 1 ~= 0 or math.abs(list[i]) >= 2 ^ 63 then
         raise("a list of integers is wanted, its element " .. i .. " is " .. tostring(list[i]))
       end
       array[i - 1] = list[i]
@@ -86,10 +103,27 @@ return function(base)
   end
 
   -- Of "ctype<const float [3]>" or "ctype<float *>": the elements' type, and whether it is an
-  -- array, whose size is known.
+  -- array, whose size is known. nil: the elements are no numbers (float **, float *[3], complex).
   local function element_of(ctype)
-    local name, mark = tostring(ctype):match("^ctype<(.-)%s*([%[*&(])")
-    return name and name:gsub("^const ", ""):gsub(" const$", ""), mark == "["
+    local name, rest = tostring(ctype):match("^ctype<(.-)%s*([%[*&(].*)>$")
+    if not name then return end
+    local _, stars = rest:gsub("%*", "")
+    if stars > 1 or rest:find("^%*.*%[") or rest:find("()", 1, true) then return end
+    name = name:gsub("^const ", ""):gsub(" const$", "")
+    for _, kind in ipairs{"struct", "union", "enum", "complex"} do
+      if name:find(kind, 1, true) then return end
+    end
+    return name, rest:sub(1, 1) == "["
+  end
+
+  -- int64 from uint64_t: through Lua's numbers they would be rounded.
+  local function check_unsigned(what, data, count)
+    local values, most = ffi.cast("const uint64_t *", data), ffi.cast("uint64_t", 2 ^ 63)
+    for i = 0, count - 1 do
+      if values[i] >= most then
+        raise(what .. ": " .. tostring(values[i]):match("%d+") .. " does not fit int64")
+      end
+    end
   end
 
   -- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where
@@ -100,9 +134,10 @@ return function(base)
     local name, is_array = element_of(ctype)
     local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *"))
       or "unsigned short"
-    if not name or name:find("struct", 1, true) then
+    if not name then
       raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
     end
+    if not is_array and data == nil then raise(what .. ": the pointer is NULL") end
     if not is_array then
       if name ~= wanted and name ~= "void" then
         raise(string.format("%s: %s is read from '%s *', got a %s", what, dtype, wanted,
@@ -112,6 +147,10 @@ return function(base)
     end
     local count = ffi.sizeof(data) / ffi.sizeof(name)
     if name == wanted then return data, count end
+    if name == "uint64_t" and dtype == "int64" then
+      check_unsigned(what, data, count)
+      return data, count
+    end
     local flat, numbers = ffi.cast(name .. " *", data), {}
     for i = 1, count do
       local value = flat[i - 1]
@@ -124,5 +163,6 @@ return function(base)
   end
 
   base.element, base.flatten, base.array_of, base.ints = element, flatten, array_of, ints
+  base.length_of = length_of
   base.shape_text, base.check_count, base.array_from = shape_text, check_count, array_from
 end

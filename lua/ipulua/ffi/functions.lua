@@ -16,7 +16,7 @@ return function(base)
   ---What outlives a call of a function.
   function ipu.variable(initial, options)
     if type(options) == "string" then options = {dtype = options} end
-    options = options_of("variable", options, {dtype = true, shape = true, name = true})
+    options = options_of("variable", options, {dtype = "string", shape = "table", name = "string"})
     local t, out = ipu.tensor(initial, {dtype = options.dtype, shape = options.shape}),
       ffi.new("ipu_variable *[1]")
     check(C.ipu_variable_new(context, options.name, t.p, out))
@@ -66,7 +66,7 @@ return function(base)
     local builder = builder_for("gradients", {y})
     if not builder then raise("gradients: only inside a function given to ipu.func") end
     want("gradients", "xs", xs, "table")
-    local keep, count = {}, #xs + 1
+    local keep, count = {}, base.length_of("gradients", xs) + 1
     local list, out = ffi.new("ipu_value *[?]", count), ffi.new("ipu_value *[?]", count)
     for i, x in ipairs(xs) do
       keep[i] = as_value(x, nil, builder)

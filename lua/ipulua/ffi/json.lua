@@ -22,7 +22,7 @@ local function write_number(x)
   if x ~= x or x == math.huge or x == -math.huge then
     raise("JSON has no number " .. tostring(x))
   end
-  return x == math.floor(x) and math.abs(x) < 2 ^ 53 and string.format("%.0f", x)
+  return x == math.floor(x) and math.abs(x) < 2 ^ 63 and string.format("%.0f", x)
     or string.format("%.17g", x)
 end
 
@@ -33,10 +33,15 @@ local function write_table(t, depth)
   end
   local parts = {}
   if #t > 0 or next(t) == nil then
+    local count = 0
     for key in pairs(t) do
       if type(key) ~= "number" and key ~= "is_list" then
         raise("JSON has no list with a name in it, '" .. tostring(key) .. "'")
       end
+      if key ~= "is_list" then count = count + 1 end
+    end
+    if count ~= #t then
+      error("JSON has no list with a hole in it; json.null stands for none", 0)
     end
     for i = 1, #t do parts[i] = write(t[i], depth) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
@@ -48,8 +53,13 @@ local function write_table(t, depth)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
+-- int64_t and uint64_t, digit by digit.
+local function write_int64(x)
+  return tostring(x):match("^(%-?%d+)U?LL$") or error("JSON has no cdata", 0)
+end
+
 local writers = {string = write_string, number = write_number, boolean = tostring,
-  table = write_table}
+  table = write_table, cdata = write_int64}
 
 function write(value, depth)
   if value == json.null then return "null" end

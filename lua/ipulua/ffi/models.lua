@@ -26,11 +26,15 @@ return function(base)
     return setmetatable({p = ffi.gc(out[0], C.ipu_model_free)}, Model)
   end
 
-  local function as_json(v) return type(v) == "string" and v or v and json.encode(v) or nil end
+  local function as_json(who, name, v)
+    if type(v) == "string" then want(who, name, v, "string") -- it has no NUL
+    elseif v ~= nil then v = json.encode(v) end
+    return v
+  end
 
   ---A Keras model from its JSON (a text, or a table like it).
   function ipu.model_from_json(description)
-    return new_model(C.ipu_model_from_json, as_json(description))
+    return new_model(C.ipu_model_from_json, as_json("model_from_json", "description", description))
   end
   ---A model that a chunk of Lua 5.4 returns; it runs in a state of its own.
   function ipu.model_from_lua(code)
@@ -49,21 +53,24 @@ return function(base)
     if type(keep) ~= "table" then
       raise("a tensor or a list of tensors is wanted, got a " .. type(keep))
     end
-    local list = ffi.new("ipu_tensor *[?]", #keep + 1)
-    for i = 1, #keep do
+    local length = base.length_of("tensors", keep)
+    local list = ffi.new("ipu_tensor *[?]", length + 1)
+    for i = 1, length do
       if not is_tensor(keep[i]) then
         raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i]))
       end
       list[i - 1] = keep[i].p
     end
-    return list, #keep, keep
+    return list, length, keep
   end
 
   function Model:build(shape)
     want("build", "shape", shape, "table")
     check(C.ipu_model_build(self.p, #shape, ints(shape)))
   end
-  function Model:compile(options) check(C.ipu_model_compile(self.p, as_json(options))) end
+  function Model:compile(options)
+    check(C.ipu_model_compile(self.p, as_json("compile", "options", options)))
+  end
   function Model:save(path)
     want("save", "path", path, "string")
     check(C.ipu_model_save(self.p, path))
@@ -84,7 +91,10 @@ return function(base)
     local ys, y_count, keep_y = tensors(y)
     local out = ffi.new("const char *[1]")
     if options == false then check(f(self.p, xs, x_count, ys, y_count, out))
-    else check(f(self.p, xs, x_count, ys, y_count, as_json(options), out)) end
+    else
+      local text = as_json("model", "options", options)
+      check(f(self.p, xs, x_count, ys, y_count, text, out))
+    end
     hold(keep_x)
     hold(keep_y)
     return json.decode(ffi.string(out[0]), 0 / 0) -- JSON has no NaN
@@ -102,7 +112,7 @@ return function(base)
   ---What training would cost on IPUs.
   function Model:estimate(options)
     local out = ffi.new("const char *[1]")
-    check(C.ipu_model_estimate(self.p, as_json(options), out))
+    check(C.ipu_model_estimate(self.p, as_json("estimate", "options", options), out))
     return json.decode(ffi.string(out[0]))
   end
 
@@ -115,7 +125,8 @@ return function(base)
   function Model:predict(x, options)
     local xs, n, keep = tensors(x)
     local out, count = ffi.new("ipu_tensor *[?]", MAX_RESULTS), ffi.new("int[1]")
-    check(C.ipu_model_predict(self.p, xs, n, as_json(options), out, MAX_RESULTS, count))
+    local text = as_json("predict", "options", options)
+    check(C.ipu_model_predict(self.p, xs, n, text, out, MAX_RESULTS, count))
     hold(keep)
     local list = received(out, count)
     return unpack(list, 1, count[0])

@@ -126,7 +126,7 @@ return function(base)
       if type(v) == "table" and not is_operand(v) then
         if is_operand(v[1]) then
           check_gap(op, i, gap)
-          for k = 1, #v do operands[#operands + 1] = v[k] end
+          for k = 1, base.length_of(op, v) do operands[#operands + 1] = v[k] end
         elseif i == n and v[1] == nil then
           attributes = v
         else
@@ -172,7 +172,7 @@ return function(base)
       or ": " .. prefix:sub(1, -2)) .. "; ipu.ops() lists its ops>"
     return setmetatable(place, {__tostring = function() return text end, __index = function(t, name)
       local op = prefix .. tostring(name)
-      if C.ipu_op_summary(op) == nil then
+      if op:find("%z") or C.ipu_op_summary(op) == nil then
         local hint = prefix == "" and instead[name] or C.ipu_op_summary("nn." .. op) ~= nil
           and "; did you mean 'nn." .. op .. "'?"
         raise("there is no op '" .. op .. "'" .. (hint or nearest.hint(op, known_names(prefix, t))))

@@ -55,7 +55,7 @@ return function(base)
     return raw_tensor(dtype, shape, array)
   end
 
-  -- What is not known would be left out without a word.
+  -- What is not known would be left out without a word. known: name → type.
   local function options_of(who, options, known)
     if options == nil then return {} end
     want(who, "options", options, "table")
@@ -65,11 +65,12 @@ return function(base)
         for each in pairs(known) do names[#names + 1] = each end
         raise(who .. ": there is no option '" .. tostring(name) .. "'" .. nearest.hint(name, names))
       end
+      want(who, name, options[name], known[name])
     end
     return options
   end
 
-  local tensor_options = {dtype = true, shape = true}
+  local tensor_options = {dtype = "string", shape = "table"}
 
   -- The same tensor, where options ask for nothing else.
   local function converted(t, options)
@@ -100,7 +101,7 @@ return function(base)
   local function zeros(who, shape, options)
     if type(options) == "string" then options = {dtype = options} end
     want(who, "shape", shape, "table")
-    return raw_tensor(options_of(who, options, {dtype = true}).dtype or "float32", shape, nil)
+    return raw_tensor(options_of(who, options, {dtype = "string"}).dtype or "float32", shape, nil)
   end
 
   function ipu.zeros(shape, options) return zeros("zeros", shape, options) end
@@ -112,10 +113,17 @@ return function(base)
     return element[t.dtype] or raise(t.dtype .. " has no C type; cast it")
   end
 
-  ---The elements as an array of C's: read it while the tensor lives.
+  local function elements(t)
+    return ffi.cast("const " .. c_type(t) .. " *", C.ipu_tensor_data(t.p))
+  end
+
+  local kept = setmetatable({}, {__mode = "k"}) -- pointer → the tensor that it leads into
+
+  ---The elements as an array of C's. The pointer keeps the tensor; one made from it doesn't.
   function Tensor:data()
-    local ctype = c_type(self)
-    return ffi.cast("const " .. ctype .. " *", C.ipu_tensor_data(self.p))
+    local pointer = elements(self)
+    kept[pointer] = self
+    return pointer
   end
 
   function Tensor:count() return tonumber(C.ipu_tensor_count(self.p)) end
@@ -141,25 +149,35 @@ return function(base)
     return self
   end
 
+  -- Lua's number for an element. Of an int64 beyond 2^53 it would be another one.
+  local function number_of(who, t, value)
+    if t.dtype == "bool" then return value ~= 0 end
+    local number = tonumber(value)
+    if t.dtype == "int64" and math.abs(number) >= 2 ^ 53 and ffi.cast("int64_t", number) ~= value
+    then
+      raise(who .. ": " .. tostring(value):match("%-?%d+") .. " is between two numbers of Lua's; "
+        .. "t:data() has it")
+    end
+    return number
+  end
+
   function Tensor:item()
     if self:count() ~= 1 then
       raise("item: a tensor of one element is wanted, this has " .. self:count())
     end
     local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
-    local value = tonumber(t:data()[0])
+    local value = number_of("item", t, elements(t)[0])
     hold(t)
-    if self.dtype == "bool" then return value ~= 0 end
     return value
   end
 
   function Tensor:totable()
     local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
-    local data, at = t:data(), -1
+    local data, at = elements(t), -1
     local function read(axis)
       if axis > #self.shape then
         at = at + 1
-        if self.dtype == "bool" then return data[at] ~= 0 end
-        return tonumber(data[at])
+        return number_of("totable", t, data[at])
       end
       local list = {}
       for i = 1, self.shape[axis] do list[i] = read(axis + 1) end

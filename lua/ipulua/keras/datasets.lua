@@ -141,7 +141,8 @@ function datasets.mnist.load_data(...)
   if not said_so[path or ""] then
     said_so[path or ""] = true
     log.warn("keras.datasets.mnist: no MNIST files %s; digits are drawn instead",
-      path and "at '" .. path .. "'" or "were found")
+      path and "at '" .. path .. "'"
+      or "were found in $IPULUA_DATA/mnist or ~/.ipulua/datasets/mnist")
   end
   local x_train, y_train = core.digits(false)
   local x_test, y_test = core.digits(true)

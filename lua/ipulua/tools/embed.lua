@@ -16,17 +16,49 @@ local embed = {}
 
 local models, last = {}, 0
 
-local function options_of(text)
+local function is_object(value)
+  return type(value) == "table" and value ~= json.null and not json.is_array(value) and #value == 0
+end
+
+-- null in an object stands for nothing, at any depth; in a list it keeps its place.
+local function without_nulls(value)
+  if type(value) ~= "table" or value == json.null then return value end
+  for key, each in pairs(value) do
+    if each == json.null and math.type(key) == nil then value[key] = nil
+    else without_nulls(each) end
+  end
+  return value
+end
+
+-- given: names that the call's arguments stand for; an option of that name would be dropped.
+local function options_of(text, given)
   if text == nil or text == "" then return {} end
   local options, problem = json.parse(text)
   if problem then blame.error("options: " .. problem, "value") end
-  if type(options) ~= "table" then
+  if not is_object(options) then
     blame.error("options must be a JSON object, got " .. text, "value")
   end
-  for key, value in pairs(options) do
-    if value == json.null then options[key] = nil end
+  for _, name in ipairs(given or {}) do
+    if options[name] ~= nil then
+      blame.error("options: '" .. name .. "' is no option here; the call has it already", "value")
+    end
   end
-  return options
+  return without_nulls(options)
+end
+
+-- JSON has no keys but texts: the classes of class_weight are numbers.
+local function read_classes(options)
+  if not is_object(options.class_weight) then return end
+  local weights = {}
+  for key, weight in pairs(options.class_weight) do
+    local class = math.tointeger(tonumber(key))
+    if not class then
+      blame.error("options: 'class_weight' has classes, which are integers, got '" .. key .. "'",
+        "value")
+    end
+    weights[class] = weight
+  end
+  options.class_weight = weights
 end
 
 -- One tensor stands for itself, several for a list.
@@ -54,8 +86,9 @@ local function remember(model)
   return nil, last
 end
 
--- Numbers that JSON has no spelling for become null.
-local function plain(value)
+-- Numbers that JSON has no spelling for become null. An empty table is a list, unless it is logs.
+local function plain(value, is_logs)
+  if is_logs and next(value) == nil then return {} end
   if type(value) == "table" then
     local out = json.array()
     if #value == 0 and next(value) ~= nil then out = {} end
@@ -110,10 +143,11 @@ function methods.summary(model)
 end
 
 function methods.fit(model, text, x, y)
-  local options = options_of(text)
+  local options = options_of(text, {"x", "y"})
+  read_classes(options)
   options.x, options.y = one_or_list(x), one_or_list(y)
   if options.verbose == nil then options.verbose = 0 end
-  return json.encode(plain(model:fit(options).history))
+  return json.encode(plain(model:fit(options).history, true))
 end
 
 function methods.train_on_batch(model, _, x, y)
@@ -122,7 +156,7 @@ function methods.train_on_batch(model, _, x, y)
 end
 
 function methods.evaluate(model, text, x, y)
-  local options = options_of(text)
+  local options = options_of(text, {"x", "y", "return_dict"})
   options.x, options.y, options.return_dict = one_or_list(x), one_or_list(y), true
   if options.verbose == nil then options.verbose = 0 end
   fitting_batch(options, x)
@@ -130,7 +164,7 @@ function methods.evaluate(model, text, x, y)
 end
 
 function methods.predict(model, text, x)
-  local options = options_of(text)
+  local options = options_of(text, {"x"})
   options.x = one_or_list(x)
   if options.verbose == nil then options.verbose = 0 end
   fitting_batch(options, x)

@@ -435,8 +435,10 @@ end
 ---@param text string?
 ---@return boolean?
 function help.show(x, text)
+  local is_word = type(x) == "string" and not text
   if x == nil and text then x, text = text:match("^%s*(.-)%s*$"), nil end
   local lines = help.lines(x, text)
+    or is_word and {("no name and no first sentence has \"%s\" in it"):format(x)}
   if not lines then return false end
   local columns = math.min(require "ipulua.base.terminal".columns(), 120)
   for i, line in ipairs(joined(lines)) do

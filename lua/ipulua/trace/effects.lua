@@ -39,7 +39,32 @@ local function as_declared(types, ...)
       results[i] = core.tensor(value, t.dtype, "host_callback: result " .. i)
     end
   end
-  return table.unpack(results, 1, results.n)
+  for i = #types + 1, results.n do
+    if results[i] ~= nil then
+      blame.error(string.format("host_callback: result %d is one more than outputs says", i),
+        "invalid_argument")
+    end
+  end
+  return table.unpack(results, 1, #types)
+end
+
+-- Results outside of a program, compared as a program compares them.
+local function checked(types, ...)
+  for i, want in ipairs(types) do
+    local value = select(i, ...)
+    if not core.is_tensor(value) then
+      blame.error(string.format("host_callback: result %d must be a tensor, got %s", i,
+        type(value)), "type")
+    end
+    local dtype, shape = core.type_of(value)
+    local given, declared = structure.type_text(dtype, shape),
+      structure.type_text(want.dtype, want.shape)
+    if given ~= declared then
+      blame.error(string.format("host_callback: result %d is %s, but was declared as %s", i, given,
+        declared), "invalid_argument")
+    end
+  end
+  return ...
 end
 
 local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional = true},
@@ -56,9 +81,15 @@ function effects.host_callback(...)
   local types = declared_types(a.outputs)
   local function f(...) return as_declared(types, a.f(...)) end
   return function(...)
-    local values = {...}
-    for i, v in ipairs(values) do values[i] = core.is_variable(v) and v or core.tensor(v) end
-    if not symbolic(values) then return core.unrecorded(f, ...) end -- no gradient, as in a program
+    local values, n = {...}, select("#", ...)
+    for i = 1, n do
+      local v = values[i]
+      values[i] = core.is_variable(v) and v or core.tensor(v, nil, "host_callback: argument " .. i)
+    end
+    if not symbolic(values) then -- as in a program: tensors go in, no gradient comes back
+      for i, v in ipairs(values) do values[i] = core.is_variable(v) and v:read_value() or v end
+      return checked(types, core.unrecorded(f, table.unpack(values, 1, n)))
+    end
     return table.unpack(core.host_callback(f, values, types, true))
   end
 end

@@ -217,7 +217,8 @@ end
 
 local partials_spec <const> = {{"override_type", "dtype"}}
 
----The dtype that matrix products, einsum among them, and convolutions inside add up in.
+---The dtype that matrix products and convolutions inside add up in. Products of einsum, attention
+---and recurrent layers are among them.
 ---Errors: a dtype other than float16 and float32: `ipu.partials_type "int32"`
 ---Source: scopes.partials_type of Graphcore's TensorFlow 2.6
 ---@return Scope

@@ -1,6 +1,9 @@
-/* What the files of convolution share: shapes (conv_shapes.c), products of runs of pixels
- * (correlation.c), evaluation (conv_run.c, with float16 sums conv_half.c), rows and gradients
- * (conv.c). */
+/* Declarations shared by the files of convolution.
+ *   conv_shapes.c  shapes
+ *   correlation.c  products of runs of pixels
+ *   conv_run.c     evaluation
+ *   conv_half.c    evaluation with float16 sums
+ *   conv.c         rows and gradients */
 #ifndef IPULUA_OPS_CONV_CONV_H
 #define IPULUA_OPS_CONV_CONV_H
 #include <string.h>
@@ -18,14 +21,15 @@ enum {
   MIN_PIXELS = 28 /* of a row: two tiles */
 };
 
-/* The convolution that a node is, or is an adjoint of: image [batch, in…, channels_in], kernel
- * [taps…, channels_in / groups, channels_out], result [batch, out…, channels_out]. */
+/* The convolution that a node computes, or whose adjoint it computes. The image is [batch, in…,
+ * channels_in], the kernel [taps…, channels_in / groups, channels_out], the result [batch, out…,
+ * channels_out]. */
 typedef struct Geometry {
   Window w;
   int64_t batch, channels_in, channels_out, groups;
 } Geometry;
 
-/* Forms of the rows. Those of explicit geometry are last. */
+/* Forms of the rows. The rows with explicit geometry are last. */
 typedef enum ConvRow {
   CONV_ROW_PLAIN,
   CONV_ROW_DEPTHWISE,
@@ -36,8 +40,8 @@ typedef enum ConvRow {
 } ConvRow;
 typedef enum Form { FORM_FORWARD, FORM_IMAGE, FORM_KERNEL } Form;
 
-/* One spatial dimension: destination position start + every j reads source positions step j +
- * offset + spread m, for each of the taps m, which is kernel position first + next m. */
+/* One spatial dimension. Destination position start + every j reads source positions step j +
+ * offset + spread m, for each tap m. Tap m is kernel position first + next m. */
 typedef struct Line {
   int64_t source, dest, count, start, every, step, taps, offset, spread, first, next;
 } Line;

@@ -1,17 +1,17 @@
-/* Convolutions of channels-last images without im2col. Three forms cover everything: the
- * correlation itself, its adjoint in the image, its adjoint in the kernel; the public rows are
- * these with a geometry of their own.
+/* Convolutions of channels-last images without im2col. There are three forms: the correlation
+ * itself, its adjoint in the image, and its adjoint in the kernel. The public rows are these forms,
+ * each with its own geometry.
  *
  * A correlation computes a lattice of destination positions (every `every`-th) from source
  * positions that advance by `step`, with the kernel's taps at equal distances. The forward pass is
- * one lattice; the adjoint in the image is one lattice for each residue of the position by the
- * stride, each with the taps that reach it:
+ * one lattice. The adjoint in the image is a lattice for each residue of the position by the
+ * stride, with the taps that reach it.
  *
  *   stride 2, kernel 3:   dx[0] dx[1] dx[2] dx[3] …   dx[even] ← taps 0, 2   dx[odd] ← tap 1
  *
- * Neighbouring taps of a row of pixels are one run of memory, so a row of results is a product
- * of strided runs with a panel of the kernel (kernels.h, PanelMul). Where taps reach beyond the
- * image, a block of rows is copied into scratch with zeros around it. */
+ * Neighbouring taps of a row of pixels are one run of memory. So a row of results is a product of
+ * strided runs with a panel of the kernel (kernels.h, PanelMul). If taps reach beyond the image, a
+ * block of rows is copied into scratch with zeros around it. */
 #include <string.h>
 #include "ops/conv/conv.h"
 

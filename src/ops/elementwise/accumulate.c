@@ -1,4 +1,4 @@
-/* Sums that grow by one operand after the other. */
+/* Sums to which operands are added one after the other. */
 #include "ops/support.h"
 
 static void strip_accumulate(const Node *n, Elementwise *kernel, double p[4]) {

@@ -189,9 +189,12 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
 
 /* By the variable itself each reading counts, wherever it is, and none through what was
  * assigned; by all else that is what counts. */
+static bool is_by_itself(const Graph *g, const Node *n) {
+  return g->apart && n->attr[0].i == g->apart;
+}
+
 static void grad_reading(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  bool by_itself = g->apart && n->attr[0].i == g->apart;
-  dx[by_itself ? 1 : 0] = dy[0];
+  dx[is_by_itself(g, n) ? 1 : 0] = dy[0];
 }
 
 static Status eval_known(const Call *c) {
@@ -267,6 +270,7 @@ const OpDef ops_unary[] = {
      .cost = cost_of_view,
      .eval = eval_copy,
      .grad = grad_reading,
+     .is_source = is_by_itself,
      .sample = "F[2,3] F[2,3]"},
     {.name = "known",
      .summary =

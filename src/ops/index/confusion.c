@@ -1,4 +1,4 @@
-/* How often each prediction was made for each label. */
+/* Confusion matrices: counts of each prediction for each label. */
 #include <string.h>
 
 #include "ops/index/gather.h"

@@ -1,4 +1,4 @@
-/* What rows that work by index share (gather.c): their checks, and adding up. */
+/* Checks and sums shared by rows with indices (gather.c). */
 #ifndef IPULUA_OPS_INDEX_GATHER_H
 #define IPULUA_OPS_INDEX_GATHER_H
 #include "ops/support.h"

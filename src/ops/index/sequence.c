@@ -1,4 +1,4 @@
-/* Runs of rows from src to dst, by counts and offsets; and packed, one behind the other. */
+/* Copies of runs of rows from src to dst, by counts and offsets, or packed one after the other. */
 #include <string.h>
 
 #include "ops/index/gather.h"

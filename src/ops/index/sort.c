@@ -1,5 +1,5 @@
-/* Order along an axis. Elements become integer keys that compare as they do, with NaN above all;
- * equal keys keep their order, so that every result is one of a kind. */
+/* Order along an axis. Elements become integer keys that compare like the elements, with NaN above
+ * all. Equal keys keep their order, so the result is unique. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* What replicas do together. A row's `eval_collective` has the calls of all replicas; values
- * combine in the order of replicas, so that neither threads nor arrival can be seen in the bits.
- * One replica alone is a group of one. */
+/* Collectives of replicas. A row's `eval_collective` gets the calls of all replicas. Values are
+ * combined in the order of replicas, so that threads and arrival don't change a bit. A single
+ * replica is a group of one. */
 #include <string.h>
 
 #include "ops/io/combining.h"

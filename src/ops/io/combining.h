@@ -42,23 +42,23 @@ typedef struct Combining {
 } Combining;
 
 Combination combination_of(const char *name);
-/* position: of the first element among all that are rounded together. */
+/* position: the index of the first element, by which elements are rounded. */
 void block_store(const Call *c, const Block *from, void *to, int64_t begin, int64_t n,
                  int64_t position);
-/* Whether a finite number went beyond float16 where that traps. */
+/* Whether a finite number is beyond float16, and overflow traps. */
 bool block_overflows(const Call *c, const Block *x, int64_t n);
-/* Sums and means that are added straight from where their operands lie. */
+/* Whether it is a sum or mean that is added directly from the operands' memory. */
 bool is_plain_sum(Dtype d, Combination o);
-/* A group's elements [begin, begin + n) added, of MEAN their shares. */
+/* Adds a group's elements [begin, begin + n); for MEAN each divided by the group's size. */
 void add_group(const Call *const *replica, const Groups *g, int group, Combination o, int64_t begin,
                int64_t n, float *acc);
-/* Elements [begin, begin + n) of input 0, n <= BLOCK, combined over a group; LOCAL: those of one
- * member. */
+/* Combines elements [begin, begin + n) of input 0 over a group, n <= BLOCK. LOCAL: takes the
+ * elements of one member. */
 void combine_group(const Call *const *replica, const Groups *g, int group, Combination o,
                    int64_t begin, int64_t n, Block *acc);
 /* Fails after an overflow. */
 Status combining_finish(const Combining *m);
-/* A combination of all replicas along the chain of instances: of `all`, `count` are here. */
+/* Combines the values of all replicas along the chain of instances; `count` of `all` are here. */
 Status collective_far(const Call *const *replica, int count, int all, const FarMeeting *far,
                       Combination o);
 #endif

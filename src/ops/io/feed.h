@@ -1,5 +1,5 @@
-/* Where programs meet the world: what an infeed, an outfeed and a host function must offer. The
- * engine's queues and the binding's callbacks implement these; nodes hold them as objects. */
+/* The interfaces of infeeds, outfeeds and host functions. The engine's queues and the binding's
+ * callbacks implement them, and nodes hold them as objects. */
 #ifndef IPULUA_OPS_IO_FEED_H
 #define IPULUA_OPS_IO_FEED_H
 #include "graph/graph.h"
@@ -9,16 +9,14 @@ struct Feed {
   Object object;
   int count; /* components of an element */
   const Type *type;
-  /* Write the next element. End of data is an error (ERR_OUT_OF_RANGE). aside: by a thread that
-   * isn't the caller's, while that one works. */
+  /* Writes the next element. The end of data is an error (ERR_OUT_OF_RANGE). aside: called on
+   * another thread, while the program's thread works. */
   Status (*next)(Feed *f, bool aside, void *const *into, Error *e);
-  /* May another thread read the next element now, while whoever runs the program does something
-   * else? NULL: never. */
+  /* Whether another thread may read the next element now. NULL: never. */
   bool (*may_read_aside)(const Feed *f);
-  /* An element, or the failure instead of it, that nobody asked for after all: it will be the
-   * next one again. */
+  /* Returns an unused element, or the failure in its place. It will be the next one again. */
   void (*put_back)(Feed *f, Status s, const Error *failure, void *const *element);
-  /* So many elements, of a step that failed: the next request is for the one behind them. */
+  /* Skips the elements of a step that failed. */
   void (*leave_out)(Feed *f, int64_t count);
 };
 
@@ -42,9 +40,9 @@ struct HostOp {
 
 /* Append the node; the infeed's outputs are its components. */
 Node *feed_dequeue(Graph *g, Feed *f);
-/* form: how the components nest, a number that means something to whoever reads the queue. */
+/* form: a number for the nesting of components, whose meaning the queue's reader knows. */
 Node *outlet_enqueue(Graph *g, Outlet *o, int form, Value *const *in, int count);
-/* Hand a value of each replica to the node's queue. */
+/* Puts a value of each replica into the node's queue. */
 Status outlet_put(const Node *n, int replicas, const Type *const *type, const void *const *data,
                   Error *e);
 int outlet_form(const Node *n);

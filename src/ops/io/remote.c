@@ -1,6 +1,6 @@
 /* Moves between streaming memory and tiles. On this computer both are memory, so a transfer is a
- * copy. A tensor that R replicas share out is a list cut into R equal shares, the last one
- * padded with zeros. Of a tensor that is a row of slots one can be moved by itself. */
+ * copy. A tensor shared among R replicas is a vector cut into R equal shares, the last one padded
+ * with zeros. In a tensor of slots, one slot can be moved by itself. */
 #include "ops/io/remote.h"
 
 #include <string.h>

@@ -4,19 +4,20 @@
 #define IPULUA_OPS_IO_REMOTE_H
 #include "graph/graph.h"
 
-/* x, which lies in streaming memory, as a value on the tiles; of several shares this replica's,
- * as a list. */
+/* Loads x from streaming memory to the tiles. With several shares: this replica's share, as a
+ * vector. */
 Value *remote_load(Graph *g, Value *x, int shares);
-/* x put into streaming memory; a share: into its position in `whole`, the value before. */
+/* Stores x into streaming memory. A share is stored into its position of `whole`, the previous
+ * value. */
 Value *remote_store(Graph *g, Value *x, Value *whole, int shares);
-/* This replica's share of x, as a list. */
+/* This replica's share of x, as a vector. */
 Value *replica_share(Graph *g, Value *x, int shares);
 extern const OpDef ops_remote[];
 bool node_is_load(const Node *n);
 bool node_is_store(const Node *n);
 static inline bool node_is_transfer(const Node *n) { return node_is_load(n) || node_is_store(n); }
-/* A transfer of one slot of a tensor; the rest of it stays where it is. */
+/* Whether n transfers one slot of a tensor, and leaves the others in place. */
 bool node_moves_slot(const Node *n);
-/* How many shares the node's value was cut into; 1: none. */
+/* The number of shares that the node's value is cut into; 1: it isn't. */
 int node_shares(const Node *n);
 #endif

@@ -1,4 +1,4 @@
-/* Elements repeated along axes, and turned round. */
+/* Elements repeated or reversed along axes. */
 #include <string.h>
 
 #include "ops/same.h"

@@ -1,4 +1,4 @@
-/* What is rolled along axes. */
+/* Rolls elements along axes, and wraps them around. */
 #include "ops/support.h"
 #include "target/cost.h"
 

@@ -1,6 +1,6 @@
-/* Copies between strided layouts. Dimensions that both sides walk alike are merged; then either
- * rows are runs of bytes, or the two sides are each other's transposes and small squares are
- * copied at a time. */
+/* Copies between strided layouts. Dimensions with compatible strides on both sides are merged. Then
+ * rows either are runs of bytes, or one side is the transpose of the other. In the latter case
+ * small squares are copied at a time. */
 #include <string.h>
 
 #include "ops/support.h"

@@ -1,6 +1,6 @@
-/* Rows written at a position known only when the program runs: what loops keep for their
- * gradients. In a program a carried tape is written in place, so that a step costs a row and not
- * the tape. */
+/* Rows written at a position that is known only when the program runs. Loops keep values for their
+ * gradients so. In a program a carried tape is written in place, so a step costs a row and not the
+ * tape. */
 #include <string.h>
 
 #include "ops/support.h"

@@ -1,5 +1,5 @@
-/* What linear algebra costs on the machine: made of products, passes, reductions and exchanges, as
- * a parallel machine does it. */
+/* The costs of linear algebra on the machine, as parallel algorithms of products, passes,
+ * reductions and exchanges. */
 #include "ops/linalg/linalg.h"
 #include "target/cost.h"
 

@@ -1,6 +1,6 @@
-/* QR, singular values, eigenvectors. Factors are made unique, whatever library made them: R's
- * diagonal isn't negative, and the greatest entry of each column of U (of V, for eigenvectors) is
- * positive. */
+/* QR, singular values, eigenvectors. Factors are made unique, so that they don't depend on the
+ * library. R's diagonal isn't negative. The greatest entry of each column of U is positive, and for
+ * eigenvectors of each column of V. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Batches of matrices, which are the last two axes: LAPACK, one call a matrix on one thread, the
- * matrices shared out by their number alone. */
+/* Batches of matrices, which are the last two axes. LAPACK is called on one thread for each matrix.
+ * The division of matrices among threads depends on their number alone. */
 #ifndef IPULUA_OPS_LINALG_H
 #define IPULUA_OPS_LINALG_H
 #include <string.h>
@@ -14,7 +14,8 @@ Status infer_square(Error *e, const Type *a); /* the same, and square */
 /* Right-hand sides of a's systems: a's dtype, batches and rows. */
 Status infer_sides(Error *e, const char *what, const Type *a, const Type *b);
 Status infer_of_square(Error *e, Node *n); /* a square matrix of one */
-Status infer_solution(Error *e, Node *n);  /* of a system with a square matrix, by its rhs */
+/* of a system with a square matrix: the right-hand side's type */
+Status infer_solution(Error *e, Node *n);
 
 /* Rows and columns of the last two axes; how many such matrices the leading axes hold. */
 static inline int64_t matrix_rows(const Type *t) { return t->shape[t->rank - 2]; }
@@ -23,7 +24,7 @@ int64_t matrix_count(const Type *t);
 
 /* ---- evaluation ---- */
 
-/* What a task tells of its matrix: 0, the number of a pivot that is 0 counted from 1, or: */
+/* A task's result: 0, the number (from 1) of a pivot that is 0, or one of these. */
 enum { NOT_FINITE = -1, NOT_CONVERGED = -2 };
 
 typedef struct Batch Batch;

@@ -1,5 +1,5 @@
-/* What LU factors give: inverses, determinants, solutions. A row-major matrix is its transpose to
- * LAPACK: the factors are those of xᵀ, whose determinant is x's and whose inverse is transposed. */
+/* Inverses, determinants and solutions by LU factors. LAPACK reads a row-major matrix as its
+ * transpose, and so factors xᵀ. Its determinant is x's, and its inverse the transpose of x's. */
 #include <math.h>
 #include <string.h>
 

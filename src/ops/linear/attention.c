@@ -1,8 +1,8 @@
 /* Scaled dot-product attention, [batch, time, heads, width]: its rows, shapes and gradients.
  *
- * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query that no key
- * is left for attends to all keys evenly (as large negative scores everywhere would have it) and
- * gives no gradient to scores. */
+ * Causal: query i sees keys 0 … i, and the work for later keys is not done. A query without any key
+ * attends to all keys evenly, as with large negative scores everywhere. It gives no gradient to
+ * scores. */
 #include "ops/linear/attention.h"
 
 #include "target/cost.h"

@@ -1,4 +1,4 @@
-/* What attention.c asks of attention_run.c: shapes and evaluation. */
+/* Shapes and evaluation of attention, in attention_run.c, for the rows of attention.c. */
 #ifndef IPULUA_OPS_LINEAR_ATTENTION_H
 #define IPULUA_OPS_LINEAR_ATTENTION_H
 #include "ops/nn.h"

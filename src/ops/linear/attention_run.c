@@ -1,11 +1,13 @@
-/* Attention's shapes and evaluation. A chunk owns one head and a stretch of queries; blocks of
- * queries hold their scores against the keys they may see, [block, keys], in scratch: nothing of
- * size queries x keys exists. The gradient computes the scores again; its chunk is a head, so that
- * sums over queries have one order. */
+/* Attention's shapes and evaluation. A chunk has one head and a range of queries. The scores of a
+ * block of queries, [block, keys], are in scratch memory; no buffer has the size queries x keys.
+ * The gradient computes the scores again. Its chunk is a head, so that sums over queries have one
+ * order. */
 #include "ops/linear/attention.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "ops/linear/product.h"
 
 /* queries of a block, and bytes that its scores may take */
 enum { MAX_QUERIES = 28, MIN_QUERIES = 12, SCORE_BYTES = 512 * 1024 };
@@ -65,7 +67,26 @@ typedef struct Run {
   const char *q, *k, *v, *dy;
   const uint8_t *mask;
   int64_t stretches; /* forward: chunks of a head */
+  bool half;         /* products add up in float16 */
 } Run;
+
+/* The products of a block of queries. */
+enum { SCORES = 1, VALUES, WEIGHT_SLOPES, VALUE_GRADS, QUERY_GRADS, KEY_GRADS };
+
+/* A block of queries against the keys that its last one sees. */
+typedef struct Block {
+  int64_t batch, head, first, rows, keys;
+} Block;
+
+/* Where the random numbers of column `col` of a block's product begin, when partial sums round to
+ * float16. No column of any product takes as many as there are keys, widths and queries of a
+ * block. */
+static uint64_t draw_of(const Run *r, const Block *b, int product, int64_t col) {
+  const Attention *a = &r->a;
+  uint64_t row = (uint64_t)((b->batch * a->heads + b->head) * a->queries + b->first),
+           columns = (uint64_t)(a->keys + a->width + a->value_width);
+  return ((uint64_t)product << 48) + (row * columns + (uint64_t)col) * columns * (uint64_t)a->block;
+}
 
 static int64_t panels(int64_t cols) { return ceil_div(cols, PANEL_COLS); }
 
@@ -99,10 +120,11 @@ static size_t transposed_bytes(const Attention *a, int64_t times, int64_t width)
   return (size_t)(panels(times) * width * PANEL_COLS) * a->size;
 }
 
-/* y [rows, cols] = x [rows, length] times panels that were packed with `packed` rows, of which
- * the first `length` count. */
-static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, int64_t length,
-                     const char *w, int64_t packed, void *y, int64_t y_row, int64_t cols) {
+/* y [b's rows, cols] = x [b's rows, length] times panels that were packed with `packed` rows, of
+ * which the first `length` count. */
+static void multiply(const Run *r, const Block *b, int product, const void *x, int64_t x_row,
+                     int64_t length, const char *w, int64_t packed, void *y, int64_t y_row,
+                     int64_t cols) {
   int64_t zero = 0;
   PanelMul m = {.x = x,
                 .x_row = x_row,
@@ -110,23 +132,25 @@ static void multiply(const Run *r, const void *x, int64_t x_row, int64_t rows, i
                 .segments = 1,
                 .length = length,
                 .y_row = y_row,
-                .rows = rows};
+                .rows = b->rows};
   for (int64_t p = 0; p * PANEL_COLS < cols; p++) {
     m.w = w + (size_t)(p * packed * PANEL_COLS) * r->a.size;
     m.y = (char *)y + (size_t)(p * PANEL_COLS) * r->a.size;
     m.cols = min(PANEL_COLS, cols - p * PANEL_COLS);
-    r->c->kernels->panel_mul[r->a.dtype](&m);
+    if (r->half) product_panel_half(r->c, &m, draw_of(r, b, product, p * PANEL_COLS));
+    else r->c->kernels->panel_mul[r->a.dtype](&m);
   }
 }
 
-/* y [length, cols] += x' d, over rows. */
-static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d, int64_t d_row,
-                      int64_t rows, void *y, int64_t y_row, int64_t length, int64_t cols) {
+/* y [length, cols] += x' d, over b's rows. */
+static void add_outer(const Run *r, const Block *b, int product, const void *x, int64_t x_row,
+                      const void *d, int64_t d_row, void *y, int64_t y_row, int64_t length,
+                      int64_t cols) {
   PanelOuter o = {.x = x,
                   .x_row = x_row,
                   .d_row = d_row,
                   .lines = 1,
-                  .rows = rows,
+                  .rows = b->rows,
                   .y_row = y_row,
                   .length = length,
                   .accumulate = true};
@@ -134,14 +158,10 @@ static void add_outer(const Run *r, const void *x, int64_t x_row, const void *d,
     o.d = (const char *)d + (size_t)col * r->a.size;
     o.y = (char *)y + (size_t)col * r->a.size;
     o.cols = min(PANEL_COLS, cols - col);
-    r->c->kernels->panel_outer[r->a.dtype](&o);
+    if (r->half) product_outer_half(r->c, &o, draw_of(r, b, product, col));
+    else r->c->kernels->panel_outer[r->a.dtype](&o);
   }
 }
-
-/* A block of queries against the keys that its last one sees. */
-typedef struct Block {
-  int64_t batch, head, first, rows, keys;
-} Block;
 
 static Block block_at(const Attention *a, int64_t batch, int64_t head, int64_t first, int64_t end) {
   Block b = {batch, head, first, min(a->block, end - first), a->keys};
@@ -180,7 +200,8 @@ static bool block_weights(const Run *r, const Block *b, const char *key_panels, 
     k->strip[EW_MUL][a->dtype](
         (const void *[]){q + (size_t)(i * a->heads * a->width) * a->size, &factor}, 2,
         scaled + (size_t)(i * a->width) * a->size, a->width, NULL);
-  multiply(r, scaled, a->width, b->rows, a->width, key_panels, a->width, scores, b->keys, b->keys);
+  multiply(r, b, SCORES, scaled, a->width, a->width, key_panels, a->width, scores, b->keys,
+           b->keys);
   bool any_lost = false;
   if (!r->mask && !a->causal) {
     k->softmax[a->dtype](scores, b->rows, b->keys, scores);
@@ -252,7 +273,7 @@ static void forward_chunk(void *context, int64_t chunk, void *scratch) {
     Block b = block_at(a, batch, head, at, end);
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     char *y = head_at(r, r->c->out[0], batch, head, at, a->queries, a->value_width);
-    multiply(r, s.scores, b.keys, b.rows, b.keys, s.value_panels, keys, y, row, a->value_width);
+    multiply(r, &b, VALUES, s.scores, b.keys, b.keys, s.value_panels, keys, y, row, a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) mean_value(r, &b, y + (size_t)(i * row) * a->size);
   }
@@ -271,6 +292,7 @@ static Run run_of(const Call *c, int first) {
   attention_of(&ignored, c->node, first, &r.a);
   r.mask = c->in_count > first + 3 ? c->in[first + 3] : NULL;
   r.stretches = stretch_count(&r.a);
+  r.half = product_sums_half(c);
   return r;
 }
 
@@ -336,15 +358,16 @@ static void backward_head(void *context, int64_t chunk, void *scratch) {
     bool any_lost = block_weights(r, &b, s.key_panels, s.scaled, s.scores, s.lost);
     const char *dy = head_at(r, r->dy, batch, head, at, a->queries, a->value_width);
     const char *q = head_at(r, r->q, batch, head, at, a->queries, a->width);
-    multiply(r, dy, value_row, b.rows, a->value_width, s.value_panels, a->value_width, s.slopes,
-             b.keys, b.keys);
-    add_outer(r, s.scores, b.keys, dy, value_row, b.rows, dv, value_row, b.keys, a->value_width);
+    multiply(r, &b, WEIGHT_SLOPES, dy, value_row, a->value_width, s.value_panels, a->value_width,
+             s.slopes, b.keys, b.keys);
+    add_outer(r, &b, VALUE_GRADS, s.scores, b.keys, dy, value_row, dv, value_row, b.keys,
+              a->value_width);
     for (int64_t i = 0; any_lost && i < b.rows; i++)
       if (s.lost[i]) spread_lost(r, dy + (size_t)(i * value_row) * a->size, dv);
     block_slopes(r, &b, &s);
-    multiply(r, s.slopes, b.keys, b.rows, b.keys, s.key_rows, a->keys,
+    multiply(r, &b, QUERY_GRADS, s.slopes, b.keys, b.keys, s.key_rows, a->keys,
              head_at(r, r->c->out[0], batch, head, at, a->queries, a->width), row, a->width);
-    add_outer(r, s.slopes, b.keys, q, row, b.rows, dk, row, b.keys, a->width);
+    add_outer(r, &b, KEY_GRADS, s.slopes, b.keys, q, row, dk, row, b.keys, a->width);
   }
 }
 

@@ -1,9 +1,11 @@
-/* Einstein's summation. Operands are folded from the left: each step sorts the indices of two
- * operands into
- *   batch (in both, still needed), rows (left only), columns (right only), contracted (in both, not
- *   needed
- * any more) and is one batched matrix product; an operand whose indices don't lie that way is
- * copied first, and an index that only it has and nobody needs is summed then. */
+/* Einstein's summation. Operands are folded from the left. Each step is one batched matrix product
+ * of two operands. Their indices are of four kinds.
+ *   batch       in both, and still needed
+ *   rows        in the left one only
+ *   columns     in the right one only
+ *   contracted  in both, and not needed any more
+ * An operand with another order of indices is copied first. Indices that no other operand and no
+ * result has are summed then. */
 #include <stdio.h>
 #include <string.h>
 

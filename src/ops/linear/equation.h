@@ -3,7 +3,7 @@
 #define IPULUA_OPS_LINEAR_EQUATION_H
 #include "graph/graph.h"
 
-/* Indices: 52 letters, then the dimensions behind "...", counted from the last. */
+/* Indices: 52 letters, then the dimensions of "...", counted from the last. */
 enum { LETTERS = 52, INDICES = LETTERS + MAX_RANK, VIEW_RANK = 2 * MAX_RANK };
 
 typedef struct Term {

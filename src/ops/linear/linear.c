@@ -96,8 +96,10 @@ static Status body(const Call *c) {
   Product p = product_of(c->in_type[0], c->in_type[1], c->out_type[0], turned(c->node));
   p.gemm.a = c->in[0], p.gemm.b = c->in[1], p.gemm.c = c->out[0];
   if (!dtype_is_float(c->in_type[0]->dtype)) product_each(c, &p, multiply_integers);
-  else if (product_sums_half(c)) product_run_half(c, &p);
-  else product_run(c, &p, c->scratch);
+  else if (product_sums_half(c)) {
+    p.dtype = F16;
+    product_run_half(c, &p);
+  } else product_run(c, &p, c->scratch);
   return OK;
 }
 static Status eval(const Call *c) { return product_sums_half(c) ? body(c) : eval_wide(c, body); }

@@ -1,5 +1,5 @@
-/* A batch of matrix products on the pool: small matrices are shared out whole, of large ones the
- * chunks of each. */
+/* A batch of matrix products on the pool. Threads share small matrices whole, and large ones by
+ * their chunks. */
 #include "ops/linear/product.h"
 
 #include "base/interrupt.h"
@@ -171,25 +171,61 @@ void product_each(const Call *c, const Product *p, OneProduct one) {
 
 bool product_sums_half(const Call *c) {
   int8_t half = c->node->place.half_products;
-  return c->in_type[0]->dtype == F16 &&
+  return c->node->in[0]->type.dtype == F16 &&
          (half >= 0 ? half : c->numerics && c->numerics->half_products);
+}
+
+/* sum rounded to float16 */
+static float rounded(const Call *c, float sum, uint64_t draw) {
+  f16 narrow;
+  narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng, draw);
+  return f16_to_f32(narrow);
+}
+
+static float float_at(Dtype d, const void *x, int64_t i) {
+  return d == F16 ? f16_to_f32(((const f16 *)x)[i]) : ((const float *)x)[i];
 }
 
 static void multiply_half(const Call *c, const Product *p, int64_t ao, int64_t bo, int64_t first) {
   const Gemm *g = &p->gemm;
-  const f16 *a = (const f16 *)g->a + ao, *b = (const f16 *)g->b + bo;
+  Dtype d = p->dtype;
   for (int64_t i = 0; i < g->m; i++)
     for (int64_t j = 0; j < g->n; j++) {
       float sum = 0;
-      f16 narrow = 0;
-      for (int64_t k = 0; k < g->k; k++) {
-        sum +=
-            f16_to_f32(a[i * g->a_row + k * g->a_col]) * f16_to_f32(b[k * g->b_row + j * g->b_col]);
-        narrow_f16(&sum, &narrow, 1, c->numerics, &c->rng,
-                   p->draw + (uint64_t)((first + i * g->n + j) * g->k + k));
-        sum = f16_to_f32(narrow);
+      for (int64_t k = 0; k < g->k; k++)
+        sum = rounded(c,
+                      sum + float_at(d, g->a, ao + i * g->a_row + k * g->a_col) *
+                                float_at(d, g->b, bo + k * g->b_row + j * g->b_col),
+                      p->draw + (uint64_t)((first + i * g->n + j) * g->k + k));
+      if (d == F16) ((f16 *)g->c)[first + i * g->n + j] = f32_to_f16(sum);
+      else ((float *)g->c)[first + i * g->n + j] = sum;
+    }
+}
+
+void product_panel_half(const Call *c, const PanelMul *p, uint64_t draw) {
+  const float *w = p->w;
+  for (int64_t i = 0; i < p->rows; i++)
+    for (int64_t j = 0; j < p->cols; j++) {
+      float *y = (float *)p->y + i * p->y_row + j, sum = p->accumulate ? *y : 0;
+      for (int64_t k = 0; k < p->segments * p->length; k++) {
+        int64_t at = i * p->x_row + p->offset[k / p->length] + k % p->length;
+        sum = rounded(c, sum + ((const float *)p->x)[at] * w[k * PANEL_COLS + j], draw++);
       }
-      ((f16 *)g->c)[first + i * g->n + j] = narrow;
+      *y = sum;
+    }
+}
+
+void product_outer_half(const Call *c, const PanelOuter *p, uint64_t draw) {
+  for (int64_t l = 0; l < p->length; l++)
+    for (int64_t j = 0; j < p->cols; j++) {
+      float *y = (float *)p->y + l * p->y_row + j, sum = p->accumulate ? *y : 0;
+      for (int64_t k = 0; k < p->lines * p->rows; k++) {
+        int64_t line = k / p->rows, row = k % p->rows;
+        const float *x = (const float *)p->x + line * p->x_line + row * p->x_row,
+                    *d = (const float *)p->d + line * p->d_line + row * p->d_row;
+        sum = rounded(c, sum + x[l] * d[j], draw++);
+      }
+      *y = sum;
     }
 }
 

@@ -20,9 +20,14 @@ void product_run(const Call *c, const Product *p, void *scratch);
 typedef void (*OneProduct)(const Call *c, const Product *p, int64_t a, int64_t b, int64_t first);
 void product_each(const Call *c, const Product *p, OneProduct one);
 
-/* Whether c's operands are float16 and add up in float16 (partialsType half, partials_type). */
+/* Whether the node's operands are float16 and add up in float16 (partialsType half,
+ * partials_type); c's may have been widened. */
 bool product_sums_half(const Call *c);
-/* The same of float16 buffers, whose partial sums are float16 too: one rounding a step. */
+/* The same of float16 or float32 buffers, whose partial sums are float16: one rounding a step. */
 void product_run_half(const Call *c, const Product *p);
+/* The kernels panel_mul and panel_outer of float32 buffers, with partial sums in float16. draw: the
+ * first of the random numbers, one for each element of y and step. */
+void product_panel_half(const Call *c, const PanelMul *p, uint64_t draw);
+void product_outer_half(const Call *c, const PanelOuter *p, uint64_t draw);
 uint64_t product_draws(const Product *p); /* how many random numbers that takes */
 #endif

@@ -1,5 +1,5 @@
-/* What the loss (ctc.c, written out of other ops in ctc_composed.c) and the decoder
- * (ctc_decoder.c) of connectionist temporal classification share. */
+/* Declarations of connectionist temporal classification, for the loss (ctc.c, and ctc_composed.c of
+ * other ops) and the decoder (ctc_decoder.c). */
 #ifndef IPULUA_OPS_LOSS_CTC_H
 #define IPULUA_OPS_LOSS_CTC_H
 #include "ops/nn.h"

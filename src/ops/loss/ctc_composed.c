@@ -1,12 +1,13 @@
-/* The loss of ctc.c and its slope written out of other ops, so that the slope has gradients: the
- * same sums over alignments, a node for each step in time, for all samples and states at once. A
- * state's label is behind the last label of its sample the blank, and a step behind a sample's
- * end changes nothing. */
+/* The loss of ctc.c and its slope, composed of other ops so that the slope has gradients. The sums
+ * over alignments are the same, with nodes for each time step, over all samples and states at once.
+ * States after a sample's last label have the blank as label. Time steps after a sample's end
+ * change nothing. */
 #include <math.h>
 
 #include "ops/loss/ctc.h"
 
-/* The logarithm of nothing: its power of e is zero, yet differences of two of them are numbers. */
+/* The logarithm of zero, as a finite number: its exponential is zero, and differences of two are
+ * numbers. */
 static const double NEVER = -1e30;
 
 typedef struct Lattice {

@@ -1,7 +1,7 @@
 /* Batch normalisation: statistics of columns, channels last.
  *
- * Forward makes three passes (sum, squares, scale), backward reads everything twice: products,
- * then the combination dx = dy p + (x - mean) q + r with a number each per channel. */
+ * Forward makes three passes: sum, squares, scale. Backward makes two: products, then dx = dy p +
+ * (x - mean) q + r, with p, q and r for each channel. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Operands as columns of channels, wherever their axis is: what batch and group normalisation
- * share. */
+/* Access to operands as columns of channels, for any channel axis. Used by batch and group
+ * normalisation. */
 #ifndef IPULUA_OPS_NORM_CHANNELS_H
 #define IPULUA_OPS_NORM_CHANNELS_H
 #include "ops/nn.h"
@@ -13,7 +13,7 @@ typedef struct Channels {
 } Channels;
 
 Channels channels_of(const Type *x, int64_t axis);
-/* not the last axis: transposed into scratch and back */
+/* Whether channels are not the last axis, so that operands are transposed into scratch and back. */
 bool channels_are_moved(const Channels *l);
 size_t channels_bytes(const Channels *l);
 const char *channels_move(const Call *c, const Channels *l, Room *room, const void *data);
@@ -25,7 +25,7 @@ static inline void channel_set(const Channels *l, void *data, int64_t i, double 
   dtype_set(l->dtype, data, i, x);
 }
 
-/* Operand input, if it was given, has an element for each channel of x. */
+/* Fails unless operand input is missing or has an element for each channel of x. */
 Status want_channels(Error *e, const Node *n, int input, const char *what, const Type *x,
                      int64_t channels);
 #endif

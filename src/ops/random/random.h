@@ -1,5 +1,5 @@
-/* What ops of random numbers share (random.c). The last input is the counter of executions; the
- * last two attributes are seed and stream. */
+/* Functions shared by ops of random numbers (random.c). The last input is the counter of
+ * executions; the last two attributes are seed and stream. */
 #ifndef IPULUA_OPS_RANDOM_RANDOM_H
 #define IPULUA_OPS_RANDOM_RANDOM_H
 #include "ops/support.h"
@@ -24,8 +24,8 @@ typedef struct Draw {
 
 /* All elements of the result, in parts. */
 Status random_draw(const Call *c, void (*part)(void *draw, int64_t begin, int64_t end));
-/* Call part for each batch of [begin, end), whose words are those of elements first, first + 1 …
- * (per: words of an element). Chunks begin at multiples of RANDOM_BATCH. */
+/* Calls part for each batch of [begin, end). words are the random words of elements first, first +
+ * 1 …, `per` for each. Chunks begin at multiples of RANDOM_BATCH. */
 typedef void (*RandomBatch)(const Draw *d, const uint32_t *words, int64_t first, int64_t n);
 void random_each_batch(const Draw *d, int per, int64_t begin, int64_t end, RandomBatch part);
 

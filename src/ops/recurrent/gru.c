@@ -85,7 +85,7 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, R_H, first, rows, p.dh);
   for (int64_t t = 0; t < s->steps; t++) {
-    rnn_multiply(c, &w->panels[0], s->dtype, p.dh, u, rows, p.dz, 3 * u, false);
+    rnn_multiply(w, 0, p.dh, u, rows, p.dz, 3 * u, false, first * s->steps + t);
     for (int64_t i = 0; i < rows; i++) {
       char *gates = rnn_at(w, c->out[RO_GATES], first + i, t, 3 * u),
            *z = p.dz + (size_t)(3 * i) * bytes, *h = p.dh + (size_t)i * bytes;
@@ -96,7 +96,7 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
       if (after) multiply_row(c, s, gates + bytes, inner, p.next + (size_t)i * bytes);
       else memcpy(p.dc + (size_t)i * bytes, inner, bytes);
     }
-    if (!after) rnn_multiply(c, &w->panels[1], s->dtype, p.dc, u, rows, p.next, u, false);
+    if (!after) rnn_multiply(w, 1, p.dc, u, rows, p.next, u, false, first * s->steps + t);
     for (int64_t i = 0; i < rows; i++) {
       char *gates = rnn_at(w, c->out[RO_GATES], first + i, t, 3 * u), *h = p.dh + (size_t)i * bytes;
       if (rnn_is_masked(w, first + i, t)) {
@@ -213,13 +213,13 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   for (int64_t t = s->steps - 1; t >= 0; t--) {
     for (int64_t i = 0; i < rows; i++) gru_row_grad(w, first + i, t, &p, i, after);
     if (!after) {
-      rnn_multiply(c, &w->panels[1], s->dtype, p.dz + 2 * bytes, 3 * u, rows, p.next, u, false);
+      rnn_multiply(w, 1, p.dz + 2 * bytes, 3 * u, rows, p.next, u, false, first * s->steps + t);
       for (int64_t i = 0; i < rows; i++)
         gru_reset_grad(w, first + i, t, &p, i, p.next + (size_t)i * bytes);
     }
     for (int64_t i = 0; i < rows; i++)
       memcpy(rnn_at(w, c->out[1], first + i, t, 3 * u), p.dz + (size_t)(3 * i) * bytes, 3 * bytes);
-    rnn_multiply(c, &w->panels[0], s->dtype, p.dz, 3 * u, rows, p.dc, u, true);
+    rnn_multiply(w, 0, p.dz, 3 * u, rows, p.dc, u, true, first * s->steps + t);
     rnn_keep_masked(w, first, rows, t, p.dh, p.dc);
     memcpy(p.dh, p.dc, (size_t)rows * bytes);
   }

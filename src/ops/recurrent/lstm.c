@@ -60,7 +60,7 @@ static void lstm_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_start_state(w, L_H, first, rows, p.h);
   rnn_start_state(w, L_C, first, rows, p.c);
   for (int64_t t = 0; t < s->steps; t++) {
-    rnn_multiply(w->c, &w->panels[0], s->dtype, p.h, s->units, rows, p.z, 4 * s->units, false);
+    rnn_multiply(w, 0, p.h, s->units, rows, p.z, 4 * s->units, false, first * s->steps + t);
     for (int64_t i = 0; i < rows; i++) lstm_row(w, first + i, t, &p, i);
   }
   rnn_end_state(w, LO_H, first, rows, p.h);
@@ -130,7 +130,7 @@ static void lstm_grad_chunk(void *context, int64_t chunk, void *scratch) {
   memset(p.late, 0, (size_t)(rows * s->units) * s->size);
   for (int64_t t = s->steps - 1; t >= 0; t--) {
     for (int64_t i = 0; i < rows; i++) lstm_row_grad(w, first + i, t, &p, i);
-    rnn_multiply(w->c, &w->panels[0], s->dtype, p.dz, 4 * s->units, rows, p.next, s->units, false);
+    rnn_multiply(w, 0, p.dz, 4 * s->units, rows, p.next, s->units, false, first * s->steps + t);
     rnn_keep_masked(w, first, rows, t, p.dh, p.next);
     char *swap = p.dh;
     p.dh = p.next;

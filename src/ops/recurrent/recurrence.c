@@ -1,8 +1,8 @@
-/* LSTM, GRU and the simple recurrence over whole sequences. The input's product is one matrix
- * product for all steps; then each chunk of rows of the batch walks through the steps by itself: a
- * panel product with the recurrent kernel, gates, state. What the gradient needs (activated gates,
- * states before each step) is kept in further outputs. The gradient rows walk back and give the
- * gradients of the gates; products with inputs and kernels are ordinary nodes.
+/* LSTM, GRU and the simple recurrence over whole sequences. The product of the inputs is one matrix
+ * product for all steps. Then each chunk of rows of the batch runs through the steps independently:
+ * a panel product with the recurrent kernel, gates, state. Further outputs keep the values for the
+ * gradient: activated gates, and states before each step. The gradient rows run backwards, and give
+ * the gradients of the gates. Products with inputs and kernels are ordinary nodes.
  *
  * A masked step (mask false) keeps the state and repeats the previous output (zero before the
  * first), or gives zero. */
@@ -81,10 +81,16 @@ static void pack_panels(const Call *c, const Panels *p, Dtype d) {
                               p->data + (size_t)(i * p->rows * PANEL_COLS) * size);
 }
 
-/* y [rows, cols] (+)= x [rows, p->rows] panels. */
-void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row,
-                  int64_t rows, void *y, int64_t y_row, bool accumulate) {
-  size_t size = dtype_size(d);
+/* Of one panel: where its random numbers begin when partial sums round to float16. */
+static uint64_t panel_draw(int64_t turn, int which, int64_t panel, const Panels *p) {
+  return ((uint64_t)(turn * 2 + which + 1) << 32) + (uint64_t)(panel * PANEL_COLS * p->rows * ROWS);
+}
+
+void rnn_multiply(const RecurrenceChunk *w, int which, const void *x, int64_t x_row, int64_t rows,
+                  void *y, int64_t y_row, bool accumulate, int64_t turn) {
+  const Panels *p = &w->panels[which];
+  Dtype d = w->s.dtype;
+  size_t size = w->s.size;
   int64_t zero = 0;
   PanelMul m = {.x = x,
                 .x_row = x_row,
@@ -98,7 +104,8 @@ void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_
     m.w = p->data + (size_t)(i * p->rows * PANEL_COLS) * size;
     m.y = (char *)y + (size_t)(i * PANEL_COLS) * size;
     m.cols = min(PANEL_COLS, p->cols - i * PANEL_COLS);
-    c->kernels->panel_mul[d](&m);
+    if (w->half) product_panel_half(w->c, &m, panel_draw(turn, which, i, p));
+    else w->c->kernels->panel_mul[d](&m);
   }
 }
 
@@ -121,7 +128,9 @@ static void multiply_inputs(const Call *c, const Sequence *s, void *gates, void 
   p.gemm.a = c->in[0];
   p.gemm.b = c->in[1];
   p.gemm.c = gates;
-  product_run(c, &p, scratch);
+  p.draw = (uint64_t)1 << 62; /* apart from the steps' */
+  if (product_sums_half(c)) product_run_half(c, &p);
+  else product_run(c, &p, scratch);
 }
 
 static size_t input_scratch(const Sequence *s) {
@@ -245,8 +254,10 @@ static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *roo
 }
 
 Status rnn_run(const Call *c, const Recurrence *r) {
-  RecurrenceChunk w = {
-      .c = c, .mask = c->in_count > r->mask ? c->in[r->mask] : NULL, .zero = c->attr[r->zero].i};
+  RecurrenceChunk w = {.c = c,
+                       .mask = c->in_count > r->mask ? c->in[r->mask] : NULL,
+                       .zero = c->attr[r->zero].i,
+                       .half = product_sums_half(c)};
   Room room = {c->scratch, 0};
   prepare(c, c->node, r, &room, &w);
   nn_run(c, chunk_count(w.s.batch), w.slots, w.slot_bytes, r->task, &w);

@@ -1,5 +1,5 @@
-/* What the recurrences share (lstm.c, gru.c, simple_rnn.c): sequences, the walk of a chunk of
- * rows through the steps, products with the recurrent kernel, the walk back. */
+/* Functions shared by the recurrences (lstm.c, gru.c, simple_rnn.c). They describe sequences, run a
+ * chunk of rows through the steps, forwards or backwards, and multiply by the recurrent kernel. */
 #ifndef IPULUA_OPS_RECURRENT_RNN_H
 #define IPULUA_OPS_RECURRENT_RNN_H
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "ops/nn.h"
 #include "target/cost.h"
 
-/* [batch, steps, …]; gates: how many times units. */
+/* [batch, steps, …]. gates is a multiple of units. */
 typedef struct Sequence {
   int64_t batch, steps, inputs, units, gates;
   Dtype dtype;
@@ -29,6 +29,7 @@ typedef struct RecurrenceChunk {
   Panels panels[2];
   const uint8_t *mask; /* or NULL */
   bool zero;           /* masked outputs are zero */
+  bool half;           /* products add up in float16 */
   size_t slot_bytes;
   char *slots;
 } RecurrenceChunk;
@@ -39,11 +40,11 @@ typedef struct BackSlot {
 
 /* ---- shapes ---- */
 
-/* Rows of the batch that walk together. */
+/* Rows of the batch in a chunk. */
 int64_t rnn_chunk_rows(int64_t batch);
-/* How many rows a chunk has, from *first on. */
+/* The number of rows of a chunk, and the first one. */
 int64_t rnn_rows_of(const Sequence *s, int64_t chunk, int64_t *first);
-/* Operand input, if it was given, has that shape. */
+/* Fails unless operand input is missing or has that shape. */
 Status rnn_want(Error *e, const Node *n, int input, const char *what, int rank,
                 const int64_t *shape);
 Status rnn_want_mask(Error *e, const Node *n, int input, const Sequence *s);
@@ -54,9 +55,10 @@ Type rnn_sequence_type(const Node *n, const Sequence *s, int64_t width);
 Type rnn_state_type(const Node *n, const Sequence *s);
 /* ---- products ---- */
 
-/* y [rows, cols] (+)= x [rows, p->rows] panels. */
-void rnn_multiply(const Call *c, const Panels *p, Dtype d, const void *x, int64_t x_row,
-                  int64_t rows, void *y, int64_t y_row, bool accumulate);
+/* y [rows, cols] (+)= x [rows, panels' rows] w->panels[which]. turn: the step, counted over all
+ * chunks. */
+void rnn_multiply(const RecurrenceChunk *w, int which, const void *x, int64_t x_row, int64_t rows,
+                  void *y, int64_t y_row, bool accumulate, int64_t turn);
 void rnn_apply(const Call *c, Elementwise f, Dtype d, const void *x, void *y, int64_t n);
 void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int64_t n);
 /* ---- the walk ---- */
@@ -64,19 +66,19 @@ void rnn_add(const Call *c, Dtype d, const void *a, const void *b, void *y, int6
 bool rnn_is_masked(const RecurrenceChunk *w, int64_t row, int64_t step);
 /* Element [row, step, 0] of a [batch, steps, width] buffer. */
 char *rnn_at(const RecurrenceChunk *w, const void *data, int64_t row, int64_t step, int64_t width);
-/* y of a step: the state, or what a masked step gives. */
+/* y of a step: the state, or a masked step's output. */
 void rnn_put_output(const RecurrenceChunk *w, void *out, int64_t row, int64_t step,
                     const char *state);
-/* Backward: what arrives at the state after a step, in dh; a masked step's dy belongs to an
- * earlier output, kept in late. */
+/* Backward: adds dy to dh, the gradient of the state after a step. A masked step's dy belongs to an
+ * earlier output, and is kept in late. */
 void rnn_take_output_grad(const RecurrenceChunk *w, const void *dy, int64_t row, int64_t step,
                           char *dh, char *late);
 void rnn_start_state(const RecurrenceChunk *w, int input, int64_t first, int64_t rows, char *state);
 void rnn_end_state(const RecurrenceChunk *w, int output, int64_t first, int64_t rows,
                    const char *state);
 
-/* What tells a recurrence from another. Forward: the inputs' product stands in output `gates`
- * before the walk begins. */
+/* The properties of one kind of recurrence. Forward, output `gates` holds the product of the inputs
+ * before the steps begin. */
 typedef Panels PanelsOf(const Sequence *s, const void *kernel, int64_t first, int64_t count);
 typedef struct Recurrence {
   bool backward;
@@ -87,18 +89,18 @@ typedef struct Recurrence {
   void (*panels)(const Call *c, const Node *n, Room *room, RecurrenceChunk *w, const void *kernel,
                  PanelsOf *which);
   size_t (*slot_bytes)(const Sequence *s);
-  NnTask task; /* a chunk's walk */
+  NnTask task; /* runs a chunk through the steps */
 } Recurrence;
 Status rnn_run(const Call *c, const Recurrence *r); /* inside of eval_wide */
 size_t rnn_scratch(const Node *n, const Recurrence *r);
-/* c NULL: only the room that they take. */
+/* c NULL: only reserves their room. */
 void rnn_prepare_panels(const Call *c, Room *room, Panels *p, const Sequence *s);
 /* ---- backward ---- */
 
 Status rnn_check_backward(Error *e, const Node *n, int gates_input, int64_t gates, Sequence *s);
 BackSlot rnn_back_slot(Room *r, const Sequence *s);
 size_t rnn_back_slot_bytes(const Sequence *s);
-/* The states' gradients swap buffers; rows that were masked keep theirs. */
+/* Copies the state's gradient dh of masked rows to `next`, before the two buffers are swapped. */
 void rnn_keep_masked(const RecurrenceChunk *w, int64_t first, int64_t rows, int64_t t,
                      const char *dh, char *next);
 /* [batch, steps, width] as [batch steps, width]. */

@@ -65,7 +65,7 @@ static void simple_chunk(void *context, int64_t chunk, void *scratch) {
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, S_H, first, rows, p.dh);
   for (int64_t t = 0; t < s->steps; t++) {
-    rnn_multiply(w->c, &w->panels[0], s->dtype, p.dh, s->units, rows, p.dz, s->units, false);
+    rnn_multiply(w, 0, p.dh, s->units, rows, p.dz, s->units, false, first * s->steps + t);
     for (int64_t i = 0; i < rows; i++)
       simple_row(w, first + i, t, p.dz + (size_t)i * bytes, p.dh + (size_t)i * bytes);
   }
@@ -125,7 +125,7 @@ static void simple_grad_chunk(void *context, int64_t chunk, void *scratch) {
       size_t at_row = (size_t)i * bytes;
       simple_row_grad(w, first + i, t, p.dh + at_row, p.late + at_row, p.dz + at_row);
     }
-    rnn_multiply(w->c, &w->panels[0], s->dtype, p.dz, s->units, rows, p.next, s->units, false);
+    rnn_multiply(w, 0, p.dz, s->units, rows, p.next, s->units, false, first * s->steps + t);
     rnn_keep_masked(w, first, rows, t, p.dh, p.next);
     memcpy(p.dh, p.next, (size_t)rows * bytes);
   }

@@ -8,19 +8,24 @@
 --   }
 --   Dense(256, {activation = "relu"})   Dense{256, activation = "relu"}   Dense{units = 256, …}
 --
--- Fields of a row: [1] name; [2] a type or a list of types; [3] default, a plain table is copied
--- for each call; `optional = true` nil is fine; `choices = {…}` the values allowed, strings in any
--- letter case; `range = "[0, 1)"` those of numbers and of lists of numbers;
--- `check = function(value)` returns nil or words that complete "'name' …". For help and the
--- references: `of`, words in place of the type (which a row of type any must have), and `says`,
--- what the argument means, with its unit; `by_name = true` that neither it nor what stands behind
--- it has a position. On the first row only: `list = true` where the list part
--- of a single table *is* the argument (layers, a shape), `whole = true` where a single table is
--- always the argument itself, `list_of = "number"` where the list part is the argument if it holds
--- several numbers or lists (a variable's value), `nested = true` where a single list of numbers or
--- of lists is always the argument itself (positions), `one = true` on a row of type any that is
--- never a list: f{x} is f(x). Of type table and not list it is one thing, too, if that is an
--- object. `part = true` where a plain table is the argument only if it has a class_name.
+-- Fields of a row: [1] name, [2] a type or a list of types, [3] default. A default that is a plain
+-- table is copied for each call.
+--   optional = true     nil is allowed
+--   choices = {…}       the values allowed; strings in any letter case
+--   range = "[0, 1)"    the numbers allowed, also in lists of numbers
+--   check = f           f(value) returns nil, or words that complete "'name' …"
+--   by_name = true      it and the rows after it have no position
+--   part = true         a plain table is the argument only if it has a class_name
+-- For help and the references:
+--   of                  words in place of the type; required for type any
+--   says                the meaning of the argument, with its unit
+-- On the first row only, for a call with a single table:
+--   list = true         the list part of the table *is* the argument (layers, a shape)
+--   whole = true        the table is always the argument itself
+--   list_of = "number"  the list part is the argument if it has several numbers or lists
+--   nested = true       a table with one list of numbers or of lists is the argument itself
+--   one = true          of type any, never a list: f{x} is f(x). A row of type table without list
+--                       is one value, too, if the value is an object
 --
 -- Types: integer number string boolean function callable table list integers dict tensor dtype any;
 -- an enumeration (the value becomes the member's name, whatever its letter case); a class (an

@@ -256,8 +256,7 @@ end
 local guarded = setmetatable({}, {__mode = "k"}) -- classes of the library
 
 -- The library's layers say what options their call has besides training and mask, as call_options;
--- so may own ones. Without that an own
--- call may read any.
+-- so may own ones. Without that an own call may read any.
 local function check_options(self, options)
   local c = class.of(self)
   while c and rawget(c, "call") == nil do c = rawget(c, "super") end

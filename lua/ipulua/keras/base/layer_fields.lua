@@ -219,8 +219,7 @@ local function holds_objects_of(c)
 end
 
 -- Whether a value is a layer, variable or metric; and whether it is a table of a script, to be
--- looked into: other objects, and
--- classes, are not.
+-- looked into: other objects, and classes, are not.
 local function kind_of(value)
   if type(value) == "userdata" then return core.is_variable(value), false end
   local c = getmetatable(value)

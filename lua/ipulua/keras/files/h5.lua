@@ -17,7 +17,14 @@ local function reader()
     .. "install libhdf5 (Debian's libhdf5-dev), then run make and make install", "not_implemented")
 end
 
-local function tensor(d) return core.from_bytes(d.dtype, d.shape, d.data) end
+local function tensor(d, name)
+  if d.holds then
+    blame.error(string.format("load_weights: the dataset '%s' holds %s; weights are read from "
+      .. "floats, whole numbers of up to 64 bits and truth values, of up to 8 axes", name, d.holds),
+      "value")
+  end
+  return core.from_bytes(d.dtype, d.shape, d.data)
+end
 
 -- A list of names that is split over several attributes: weight_names0, weight_names1 …
 local function listed(attributes, name)
@@ -47,12 +54,13 @@ local function keras2(datasets, groups, root)
   for _, layer in ipairs(listed(groups[root], "layer_names")) do
     local tensors = {}
     for i, weight in ipairs(listed(groups[prefix .. layer] or {}, "weight_names") or {}) do
-      local d = datasets[prefix .. layer .. "/" .. weight]
+      local path <const> = prefix .. layer .. "/" .. weight
+      local d = datasets[path]
       if not d then
         blame.error(string.format("load_weights: the file has no weight '%s/%s'", layer, weight),
           "value")
       end
-      tensors[i] = tensor(d)
+      tensors[i] = tensor(d, path)
     end
     if #tensors > 0 then out[#out + 1] = {layer, tensors} end
   end
@@ -170,14 +178,14 @@ local function below(datasets, folder, layer)
   local found = {}
   for path, d in pairs(datasets) do
     if path:sub(1, #folder) == folder and path:find("/vars/%d+$") then
-      local parts = {data = d}
+      local parts = {data = d, path = path}
       for part in path:sub(#folder + 1):gmatch("[^/]+") do parts[#parts + 1] = part end
       found[#found + 1] = parts
     end
   end
   local position = positions_in(layer, {})
   table.sort(found, function(a, b) return before(a, b, position) end)
-  for i, parts in ipairs(found) do found[i] = tensor(parts.data) end
+  for i, parts in ipairs(found) do found[i] = tensor(parts.data, parts.path) end
   return found
 end
 

@@ -19,8 +19,9 @@ local strides_row <const> = {"strides", sizes, 1, range = "[1, inf)"}
 local dilation_row <const> = {"dilation_rate", sizes, 1, range = "[1, inf)"}
 local groups_row <const> = {"groups", "integer", 1, range = "[1, inf)"}
 local activation_row <const> = {"activation", "activation"}
-local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"},
-  says = "causal: of Conv1D and SeparableConv1D alone"}
+local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "same"}}
+local causal_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"},
+  says = "causal: zeros before the sequence alone, so no output depends on later steps"}
 
 local kernel_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
@@ -47,9 +48,6 @@ function Conv:setup()
   self.dilation_rate = spatial.list(self, "dilation_rate", self.dilation_rate, rank)
   self.activation = self.activation or activations.linear
   self.input_spec = InputSpec{ndim = rank + 2}
-  if self.padding == "causal" and rank ~= 1 then
-    blame.error(self.__name .. ": causal padding is for sequences (Conv1D)", "value")
-  end
   if self.filters and self.groups and self.filters % self.groups ~= 0 then
     blame.error(string.format("%s: 'filters', %d, must be divisible by 'groups', %d", self.__name,
       self.filters, self.groups),
@@ -92,6 +90,13 @@ Conv.call = spatial.call(function(self, x)
     groups = self.groups}))
 end)
 
+-- Layers of sequences take causal padding as well.
+local function take_causal(c)
+  local rows = table.move(c.argument_rows, 1, #c.argument_rows, 1, {})
+  for i, row in ipairs(rows) do rows[i] = row[1] == "padding" and causal_row or row end
+  c.argument_rows = rows
+end
+
 local function for_each_rank(base, suffix, list)
   for rank, op in ipairs(list) do
     local c = base:extend("Conv" .. rank .. "D" .. suffix)
@@ -101,6 +106,7 @@ local function for_each_rank(base, suffix, list)
 end
 
 for_each_rank(Conv, "", {"conv1d", "conv2d", "conv3d"})
+take_causal(layers.Conv1D)
 
 ---@class Conv1D: Layer
 ---@class Conv2D: Layer
@@ -163,6 +169,7 @@ DepthwiseConv2D.call = spatial.call(function(self, x) return self:finish(self:de
 local DepthwiseConv1D = DepthwiseConv2D:extend("DepthwiseConv1D")
 layers.DepthwiseConv1D = DepthwiseConv1D
 DepthwiseConv1D.space = 1
+take_causal(DepthwiseConv1D)
 
 local separable_rows <const> = {
   {"use_bias", "boolean", true}, {"depthwise_initializer", "initializer", "glorot_uniform"},
@@ -203,13 +210,14 @@ end)
 local SeparableConv1D = SeparableConv2D:extend("SeparableConv1D")
 layers.SeparableConv1D = SeparableConv1D
 SeparableConv1D.space = 1
+take_causal(SeparableConv1D)
 
 -- ------------------------------------------------ transposed
 
 ---The adjoint of a convolution.
 ---@class ConvTranspose: Layer
 local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel_row, strides_row,
-  {"padding", "string", "valid", choices = {"valid", "same"}},
+  padding_row,
   {"output_padding", sizes, optional = true, range = "[0, inf)"},
   spatial.format_row,
   dilation_row, activation_row), Conv)

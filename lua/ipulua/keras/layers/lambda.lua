@@ -109,7 +109,7 @@ function lambda.apply(op, ...)
 end
 
 about.say("layers", {
-  {"Lambda", text = "A function of one's own as a layer.", section = "Core",
+  {"Lambda", text = "A function of your own as a layer.", section = "Core",
     sample = "Lambda(function(x) return x * 2 end)", input = {2, 3}, wrong = "Lambda(2)",
     is = "[batch, ...] → [batch, ...']", also = "what func gives"},
   {"OpLambda", text = "What an op becomes that is applied to a functional model's tensors, such as "

@@ -16,6 +16,7 @@ local layer_fields = require "ipulua.keras.base.layer_fields"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
+local placement = require "ipulua.trace.placement"
 local shapes = require "ipulua.keras.base.shapes"
 local tracing = require "ipulua.trace.tracing"
 local variables = require "ipulua.trace.variables"
@@ -235,7 +236,10 @@ function RNN:call(inputs, options)
   if dtype and dtype ~= x.dtype then x = ops.cast(x,
     dtype) end -- a cell may have another one than its layer
   local states = self:first_states(x, given)
-  return self:run(x, mask, states, options)
+  if self.partials_dtype ~= "float16" then return self:run(x, mask, states, options) end
+  return placement.partials_type "float16"(function()
+    return self:run(x, mask, states, options)
+  end)
 end
 
 function RNN:run(x, mask, states, options)
@@ -248,6 +252,13 @@ function RNN:compute_mask(_, mask)
 end
 
 -- ------------------------------------------------ LSTM, GRU, SimpleRNN
+
+local function check_partials(self)
+  local dtype = rawget(self, "partials_dtype")
+  if dtype == nil or dtype == "float16" or dtype == "float32" then return end
+  blame.error(string.format("layer '%s': partials_dtype must be float16 or float32, got %s",
+    self.name, tostring(dtype)), "value")
+end
 
 local function declare(name, own_rows)
   local rows = {}
@@ -262,6 +273,7 @@ local function declare(name, own_rows)
     for _, row in ipairs(cells.rows[name]) do given[row[1]] = rawget(self, row[1]) end
     given.seed = given.seed or self.dropout_seed
     self.cell = Cell(given)
+    check_partials(self)
     self.input_spec = sequence_spec
   end
   c.get_config = Layer.get_config
@@ -271,12 +283,13 @@ end
 ---@class SimpleRNN: RNN
 declare("SimpleRNN")
 
--- Arguments that other implementations know; the result is the same.
+-- Arguments of the fused layers.
 local ipu_rows <const> = {
   {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "integer",
     optional = true,
     says = "what is taken for seed where that is not given"},
-  {"partials_dtype", "dtype", "float32", says = "changes nothing"},
+  {"partials_dtype", "dtype", "float32",
+    says = "float16: products of float16 add up in float16; float32: as scope and options say"},
   {"options", "table", optional = true, says = "changes nothing"}, {"options_bwd", "table",
     optional = true, says = "changes nothing"},
 }

@@ -79,8 +79,7 @@ function Metric:result()
 end
 
 -- What a metric's fields hold besides the variables of add_weight: variables and other metrics,
--- such as precision and recall of a mean
--- of both; tables of them count, too.
+-- such as precision and recall of a mean of both; tables of them count, too.
 local function in_fields(metric)
   local found, seen = {variables = {}, metrics = {}}, {[metric] = true}
   for _, v in ipairs(metric.variables) do seen[core.variable_identity(v)] = true end

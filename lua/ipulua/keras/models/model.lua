@@ -179,7 +179,8 @@ local function fit_input(self, x, wanted)
       self.name, wanted.layer.name,
       shapes.text(wanted.shape), shapes.text(given),
       is_one_sample(given, wanted.shape)
-      and "; a single sample wants a batch around it: ds:batch(n), ipu.expand_dims(x, 0)" or ""),
+      and "; the batch axis is missing: ds:batch(n) adds it to a dataset, ipu.expand_dims(x, 0) "
+      .. "to one sample" or ""),
       "value")
   end
   if x.dtype ~= wanted.dtype then x = ops.cast(x, wanted.dtype) end

@@ -15,6 +15,22 @@ def transpose(c):
     return exactly(np.transpose(c.given[0], perm or None))
 
 
+@op("nn.depth_to_space")
+def depth_to_space(c):
+    x, b = c.wide[0], c.get("block_size")
+    n, h, w, depth = x.shape
+    blocks = x.reshape(n, h, w, b, b, depth // b // b).transpose(0, 1, 3, 2, 4, 5)
+    return exactly(blocks.reshape(n, h * b, w * b, depth // b // b))
+
+
+@op("nn.space_to_depth")
+def space_to_depth(c):
+    x, b = c.wide[0], c.get("block_size")
+    n, h, w, depth = x.shape
+    blocks = x.reshape(n, h // b, b, w // b, b, depth).transpose(0, 1, 3, 2, 4, 5)
+    return exactly(blocks.reshape(n, h // b, w // b, b * b * depth))
+
+
 @op("expand_dims")
 def expand_dims(c):
     return exactly(np.expand_dims(c.given[0], c.get("axis")))
