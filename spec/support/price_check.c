@@ -280,8 +280,8 @@ static double steps_named(const Cost *c, const char *name) {
 }
 
 /* What of a price may be saved where more is to do. Elementwise rows have one plan. A copy may save
- * one of its steps. What picks by indices may have another plan, and saves three tenths. A sum may
- * save the step across tiles, or a quarter. A product's plan may save a fifth. Of a small price it
+ * one of its two steps. What picks by indices may have another plan, and saves three tenths. A sum
+ * may save the step across tiles, or a quarter. A product's plan may save a fifth. Of a small price it
  * may save a stage of up to 1450 cycles, which is half of it or more where there are two. A product
  * that PopLibs would plan is multiplied element by element where that takes a third of the plan's
  * cycles, and not before. */
@@ -290,8 +290,7 @@ static double may_save(const Target *t, const Node *n, const Cost *before, const
   double cycles = cost_cycles(before),
          step = 1.05 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
   if (!names_any(n->op->name, product_rows)) {
-    if (before->flops == 0 && !names_any(n->op->name, reads_parts))
-      return fmin(0.502 * cycles, step);
+    if (before->flops == 0 && !names_any(n->op->name, reads_parts)) return 0.502 * cycles;
     if (before->flops == 0) return fmin(0.502 * cycles, fmax(0.3 * cycles, 4.2 * step));
     double stages = 3 * step * fmax(1, steps_named(before, "reduce"));
     return fmin(0.5 * cycles, fmax(0.25 * cycles, stages));
