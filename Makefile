@@ -242,6 +242,11 @@ $(BUILD)/comm_stub.so: spec/support/comm_stub.c src/dist/comm.h
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $<
 
+# A malloc that fails where a script wants it.
+$(BUILD)/failing.so: spec/support/failing.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -O1 -fPIC -shared $(LUA_CFLAGS) -o $@ $<
+
 .PHONY: comm-stub
 comm-stub: $(BUILD)/comm_stub.so
 
@@ -304,7 +309,7 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || IPULUA_LOG=error $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
-checks: $(CHECKS) $(BUILD)/validate $(BUILD)/comm_stub.so ## build the C check programs
+checks: $(CHECKS) $(BUILD)/validate $(BUILD)/comm_stub.so $(BUILD)/failing.so ## build the C check programs
 
 space := $(subst x,,x x)
 # What Debian calls the things that we need.
@@ -439,11 +444,11 @@ soak: all ## six kinds of training that go on, models and functions made 10,000 
 	@for each in $(KIND); do GLIBC_TUNABLES=glibc.malloc.tcache_count=0 $(BUILD)/ipulua spec/support/soak.lua $(MINUTES) $$each || exit; done
 
 # gcov's counts of the checks, the specs and a minute of fuzzing, in a build folder of their own.
-COVERED := -O1 -g --coverage -fprofile-update=atomic
+COVERED := -O1 -g --coverage -fprofile-update=atomic -DIPULUA_APART
 .PHONY: coverage
 coverage: all ## lines and branches by folder that the checks and specs run; thresholds and their two sides
 	@find build-coverage -name '*.gcda' -delete 2>/dev/null; true
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' spec/support/run.sh build checks specs || \
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' FAILING_TRIES=300 spec/support/run.sh build checks specs || \
 	  echo 'something failed: counts are of what ran'
 	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
 	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage

@@ -133,6 +133,27 @@ local function check_event(event)
   end
 end
 
+-- Times are written in microseconds, to whole nanoseconds.
+local function nanoseconds(us)
+  local ns = math.floor(us * 1000 + 0.5)
+  assert(math.abs(us * 1000 - ns) < 1e-3, us .. " us are no whole nanoseconds")
+  return ns
+end
+
+-- What a slice says of its step: the cycles of its length, and of each phase.
+local function check_slices(path, written)
+  local k, ns = columns(written.step_columns), 1e9 / written.target.clock_hz
+  for _, event in ipairs(ipu.json.decode(command.read(path)).traceEvents) do
+    if event.ph == "X" then
+      local args, step = event.args, written.steps[event.args.step + 1]
+      assert(math.abs(args.cycles * ns - nanoseconds(event.dur)) <= 1 + 0.5 * ns, event.name)
+      for _, phase in ipairs(phases) do
+        if args[phase] then near(step[k[phase]], args[phase]) end
+      end
+    end
+  end
+end
+
 -- A file in the Trace Event Format → its tracks by the names of their threads, and how many slices
 -- have each name. Slices of a track neither overlap nor go back.
 local function read_trace(path)
@@ -146,10 +167,11 @@ local function read_trace(path)
       assert.is_nil(threads[key], "a thread is named twice")
       threads[key] = event.args.name
     elseif event.ph == "X" then
-      local track = by_thread[key] or {slices = 0, us = 0, last = 0}
-      assert(event.ts >= track.last - 2e-3, "slices overlap") -- each is rounded to a nanosecond
-      track.slices, track.us, track.last = track.slices + 1, track.us + event.dur,
-        math.max(track.last, event.ts + event.dur)
+      local track = by_thread[key] or {slices = 0, us = 0, ends = 0}
+      local begins, takes = nanoseconds(event.ts), nanoseconds(event.dur)
+      assert(begins >= track.ends, "slices overlap")
+      track.slices, track.us, track.ends = track.slices + 1, track.us + event.dur, begins + takes
+      track.last = track.ends / 1000
       by_thread[key] = track
       names[event.name] = (names[event.name] or 0) + 1
     end
@@ -241,6 +263,7 @@ describe("a profile", function()
     for i, path in ipairs{reports[1], pipelined_reports[1], long_reports[1]} do
       local tracks, names = read_trace(path .. "/trace.json")
       local written = read_profile(path)
+      if i < 3 then check_slices(path .. "/trace.json", written) end
       local e, wanted = columns(written.timeline_columns), {}
       for _, event in ipairs(written.timeline) do
         local name = "IPU " .. event[e.ipu]

@@ -193,8 +193,9 @@ static const char *const reads_parts[] = {"gather", "slice",   "lookup", "take",
                                           "update", "slot",    "conv",   "pool", "einsum",
                                           "resize", "unstack", NULL};
 
-/* What the chip can't be below, all tiles at work: 8 bytes stored and 16 loaded a cycle, the units'
- * multiply-adds of the dtype, and outside of products two operations of each lane. */
+/* What the chip can't be below: one sync and the launch of one step's workers, and then
+ * all tiles at work: 8 bytes stored and 16 loaded a cycle, the units' multiply-adds of the dtype,
+ * and outside of products two operations of each lane. */
 static void check_bounds(const Target *t, const Sample *s, const Node *n, const Cost *c) {
   double cycles = cost_cycles(c), tiles = (double)t->tiles, stored = 0, loaded = 0, size = 4;
   /* Attributes of internal rows hold other shapes' extents; nothing to do is free. */
@@ -202,17 +203,18 @@ static void check_bounds(const Target *t, const Sample *s, const Node *n, const 
   for (int i = 0; i < n->out_count; i++) stored += bytes_of(&n->out[i].type);
   for (int i = 0; i < n->in_count; i++) loaded += bytes_of(&n->in[i]->type);
   if (n->in_count) size = (double)dtype_size(n->in[0]->type.dtype);
-  seen = cycles, bound = stored / (8 * tiles);
+  double begin = (double)(t->sync_cycles + t->launch_cycles);
+  seen = cycles, bound = begin + stored / (8 * tiles);
   if (!names_any(s->op->name, writes_parts))
     check(cycles >= 0.999 * bound, "not faster than its stores", s, n);
-  bound = loaded / (16 * tiles);
+  bound = begin + loaded / (16 * tiles);
   bool held = loaded <= tiles * (double)t->tile_bytes; /* beyond, extents are clamped */
   if (held && !names_any(s->op->name, reads_parts))
     check(cycles >= 0.999 * bound, "not faster than its loads", s, n);
   double macs = (double)(size == 2 ? t->macs_f16 : t->macs_f32);
   double peak =
       2 * tiles * (names_any(s->op->name, product_rows) ? macs : (double)t->vector_bytes / size);
-  bound = c->flops / peak;
+  bound = begin + c->flops / peak;
   if (held) check(cycles >= 0.999 * bound, "not below the roofline", s, n);
 }
 
@@ -269,17 +271,34 @@ static bool takes_step(const Cost *c, const char *name) {
   return false;
 }
 
-/* What of a price may be saved where more is to do. Elementwise rows have one plan. Another plan
- * may save two fifths; of a small price a stage of up to 1450 cycles, which is half of it or more
- * where there are two. A product that PopLibs would plan is multiplied element by element where
- * that takes a third of the plan's cycles, and not before. */
-static double may_save(const Node *n, const Cost *before, const Cost *after) {
+/* How often steps of that name are run. */
+static double steps_named(const Cost *c, const char *name) {
+  double times = 0;
+  for (int i = 0; i < c->row_count; i++)
+    if (!strcmp(c->steps[i].name, name)) times += c->steps[i].times;
+  return times;
+}
+
+/* What of a price may be saved where more is to do. Elementwise rows have one plan. A copy may save
+ * one of its two steps. What picks by indices may have another plan, and saves three tenths. A sum
+ * may save the step across tiles, or a quarter. A product's plan may save a fifth. Of a small price it
+ * may save a stage of up to 1450 cycles, which is half of it or more where there are two. A product
+ * that PopLibs would plan is multiplied element by element where that takes a third of the plan's
+ * cycles, and not before. */
+static double may_save(const Target *t, const Node *n, const Cost *before, const Cost *after) {
   if (n->op->traits & ELEMENTWISE) return 0;
-  double cycles = cost_cycles(before);
+  double cycles = cost_cycles(before),
+         step = 1.05 * (double)(t->sync_cycles + t->exchange_start_cycles + t->launch_cycles);
+  if (!names_any(n->op->name, product_rows)) {
+    if (before->flops == 0 && !names_any(n->op->name, reads_parts)) return 0.502 * cycles;
+    if (before->flops == 0) return fmin(0.502 * cycles, fmax(0.3 * cycles, 4.2 * step));
+    double stages = 3 * step * fmax(1, steps_named(before, "reduce"));
+    return fmin(0.5 * cycles, fmax(0.25 * cycles, stages));
+  }
   bool planned = takes_step(before, "multiply"),
        by_elements = takes_step(after, "elementwise") && !takes_step(after, "multiply");
   if (planned && by_elements) return 0.67 * cycles;
-  return fmin(0.58 * cycles, fmax(0.4 * cycles, 1450));
+  return fmin(0.55 * cycles, fmax(0.2 * cycles, 1450));
 }
 
 static void check_sample(const Target *t, const Sample *s, bool *any) {
@@ -300,7 +319,7 @@ static void check_sample(const Target *t, const Sample *s, bool *any) {
         s->op->cost(t, twice, &d);
         double before = cost_cycles(&c), after = cost_cycles(&d),
                saved = may_fall(n, twice, &c, &d);
-        seen = after, bound = saved * (before - may_save(n, &c, &d));
+        seen = after, bound = saved * (before - may_save(t, n, &c, &d));
         check(!c.fits || !d.fits || after >= bound, "grows with size", s, twice);
       }
     }

@@ -6,7 +6,13 @@
 
 #include "base/arith.h"
 
-enum { ALIGNMENT = 16, FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
+enum { ALIGNMENT = 16 };
+/* IPULUA_APART: each piece is an allocation of its own, which checks can let fail. */
+#ifdef IPULUA_APART
+enum { FIRST_BLOCK = 1, LARGEST_STEP = 1 };
+#else
+enum { FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
+#endif
 
 typedef struct Block {
   struct Block *next;

@@ -63,8 +63,9 @@ static Status prepare(Eager *x, Arena **arena, const OpDef *op, Tensor *const *i
   if (wants_arena && !(*arena = arena_new())) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   n->arena = *arena;
   for (int i = 0; i < attr_count; i++)
-    x->attr[i] =
-        attrs && attrs[i].kind != ATTR_NONE ? attrs[i] : attr_fallback(*arena, &op->attrs[i]);
+    if (attrs && attrs[i].kind != ATTR_NONE) x->attr[i] = attrs[i];
+    else if (!attr_fallback(*arena, &op->attrs[i], &x->attr[i]))
+      return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   for (int i = 0; i < in_count; i++) {
     x->value[i] = (Value){.type = in[i]->type, .node = n, .index = i};
     x->in[i] = &x->value[i];

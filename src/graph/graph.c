@@ -86,43 +86,48 @@ int op_input_count(const OpDef *op, int *required) {
   return n;
 }
 
-static Attr parse_ints(Arena *a, const char *s) {
+static bool parse_ints(Arena *a, const char *s, Attr *out) {
   int64_t v[16];
   int n = 0;
-  for (s++; *s && *s != '}' && n < 16;) {
+  for (s += *s == '{'; *s && *s != '}' && n < 16;) {
     char *end;
     v[n++] = strtoll(s, &end, 10);
     for (s = end; *s == ',' || *s == ' '; s++) {
     }
   }
-  return attr_ints(arena_copy(a, v, (size_t)n * sizeof *v), n);
+  const int64_t *copy = arena_copy(a, v, (size_t)n * sizeof *v);
+  *out = attr_ints(copy, n);
+  return copy != NULL;
 }
 
-Attr attr_fallback(Arena *a, const AttrDef *def) {
+static bool parse_text(Arena *a, const AttrDef *def, Attr *out) {
+  char *text = arena_string(a, def->fallback + 1); /* without the quotes */
+  if (!text) return false;
+  if (*text) text[strlen(text) - 1] = 0;
+  Dtype d = F32;
+  if (def->kind == ATTR_DTYPE) dtype_find(text, &d);
+  *out = def->kind == ATTR_STRING ? attr_string(text) : attr_dtype(d);
+  return true;
+}
+
+bool attr_fallback(Arena *a, const AttrDef *def, Attr *out) {
   const char *s = def->fallback;
-  if (!s || !strcmp(s, "nil")) return (Attr){.kind = ATTR_NONE};
+  *out = (Attr){.kind = ATTR_NONE};
+  if (!s || !strcmp(s, "nil")) return true;
   switch (def->kind) {
     case ATTR_INT:
-      return attr_int(strtoll(s, NULL, 10));
+      return *out = attr_int(strtoll(s, NULL, 10)), true;
     case ATTR_FLOAT:
-      return attr_float(text_number(s, NULL));
+      return *out = attr_float(text_number(s, NULL)), true;
     case ATTR_BOOL:
-      return attr_bool(!strcmp(s, "true"));
-    case ATTR_INTS: {
-      int64_t one = strtoll(s, NULL, 10);
-      return *s == '{' ? parse_ints(a, s) : attr_ints(arena_copy(a, &one, sizeof one), 1);
-    }
+      return *out = attr_bool(!strcmp(s, "true")), true;
+    case ATTR_INTS:
+      return parse_ints(a, s, out);
     case ATTR_STRING:
-    case ATTR_DTYPE: {
-      char *text = arena_string(a, s + 1); /* without the quotes */
-      if (text && *text) text[strlen(text) - 1] = 0;
-      Dtype d = F32;
-      if (def->kind == ATTR_STRING) return attr_string(text);
-      if (text) dtype_find(text, &d);
-      return attr_dtype(d);
-    }
+    case ATTR_DTYPE:
+      return parse_text(a, def, out);
     default:
-      return (Attr){.kind = ATTR_NONE};
+      return true;
   }
 }
 
@@ -243,9 +248,10 @@ Node *graph_node(Graph *g, const OpDef *op, Value *const *in, int in_count, cons
   Node *n = new_node(g, op, in, in_count);
   if (!n) return out_of_memory(g);
   for (int i = 0; i < op_attr_count(op); i++) {
-    Attr fallback = attr_fallback(g->arena, &op->attrs[i]);
-    const Attr *given = attrs && attrs[i].kind != ATTR_NONE ? &attrs[i] : &fallback;
-    if (!copy_attr(g, &n->attr[i], given)) return out_of_memory(g);
+    Attr fallback;
+    bool given = attrs && attrs[i].kind != ATTR_NONE;
+    if (!given && !attr_fallback(g->arena, &op->attrs[i], &fallback)) return out_of_memory(g);
+    if (!copy_attr(g, &n->attr[i], given ? &attrs[i] : &fallback)) return out_of_memory(g);
   }
   if (node_infer(&g->error, n) != OK) return NULL;
   return append(g, n) ? n : out_of_memory(g);

@@ -130,8 +130,8 @@ Attr attr_bool(bool b);
 Attr attr_string(const char *s);
 Attr attr_dtype(Dtype d);
 Attr attr_ints(const int64_t *v, int n); /* copied by graph_node */
-/* Parse the row's default for attribute i (lists in the arena). */
-Attr attr_fallback(Arena *a, const AttrDef *def);
+/* Parse the row's default (lists and texts in the arena); false: out of memory. */
+bool attr_fallback(Arena *a, const AttrDef *def, Attr *out);
 int op_attr_count(const OpDef *op);
 int op_input_count(const OpDef *op, int *required);
 

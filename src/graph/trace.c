@@ -50,8 +50,10 @@ Value *trace_argument(Trace *t, const Type *type, const char *name) {
 bool trace_owns(const Trace *t, const Value *v) { return v->node->arena == t->graph->arena; }
 
 static Extra *new_extra(Trace *t, Value *outer, Variable *variable, const Type *type) {
-  if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra))
+  if (!array_reserve(&t->extra, &t->extra_capacity, t->extra_count + 1, sizeof *t->extra)) {
+    fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
     return NULL;
+  }
   Scope scope = t->graph->scope;
   Value *inner = graph_input(t->graph, type, variable ? variable->name : NULL);
   t->graph->scope = scope;
@@ -69,6 +71,10 @@ Value *trace_import(Trace *t, Value *v) {
   for (int i = 0; i < t->extra_count; i++)
     if (t->extra[i].outer == v && !t->extra[i].variable) return t->extra[i].inner;
   Value *outer = t->parent ? trace_import(t->parent, v) : NULL;
+  if (!outer && t->parent && t->parent->graph->error.status == ERR_OUT_OF_MEMORY) {
+    t->graph->error = t->parent->graph->error;
+    return NULL;
+  }
   if (!outer) {
     fail_at(
         &t->graph->error, t->graph->scope.source, ERR_VALUE,
@@ -86,7 +92,10 @@ static Extra *find_variable(Trace *t, Variable *v) {
     if (t->extra[i].variable == v) return &t->extra[i];
   Trace *around = t->follows ? t->parent->parent : t->parent;
   Value *outer = around ? trace_read(around, v) : NULL;
-  if (around && !outer) return NULL;
+  if (around && !outer) {
+    if (t->graph->error.status == OK) t->graph->error = around->graph->error;
+    return NULL;
+  }
   return new_extra(t, outer, v, &v->type);
 }
 

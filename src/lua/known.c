@@ -32,8 +32,12 @@ static Value *value_of(Trace *t, const Tape *past, Tensor *tensor);
 static Value *computed(Trace *t, const Tape *past, const Value *v) {
   const Node *n = v->node;
   Value **in = arena_alloc(t->graph->arena, (size_t)(n->in_count + 1) * sizeof *in);
-  for (int i = 0; in && i < n->in_count; i++) in[i] = value_of(t, past, tape_noted(past, n->in[i]));
-  Node *made = in ? clone_node(t->graph, n, in) : NULL;
+  if (!in) {
+    fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
+    return NULL;
+  }
+  for (int i = 0; i < n->in_count; i++) in[i] = value_of(t, past, tape_noted(past, n->in[i]));
+  Node *made = clone_node(t->graph, n, in);
   return made ? &made->out[v->index] : NULL;
 }
 

@@ -75,7 +75,8 @@ static Status read_argument(Graph *g, const OpDef *op, const char *name, size_t 
   if (!library_is_literal(def.kind, text))
     return fail(&g->error, ERR_VALUE, "%s: '%s' can't be %s", op->name, def.name, text);
   def.fallback = text;
-  attrs[i] = attr_fallback(g->arena, &def);
+  if (!attr_fallback(g->arena, &def, &attrs[i]))
+    return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory");
   return OK;
 }
 

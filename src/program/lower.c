@@ -102,6 +102,7 @@ void lower_copy(Lower *l, Block *b, int from, int to, size_t bytes, const Node *
   l->position++;
   Step *s = lower_step(l, b, STEP_COPY, n);
   void **ends = arena_alloc(l->p->arena, 2 * sizeof *ends);
+  if (!ends) lower_no_memory(l);
   if (!s || !ends) return;
   s->copy_bytes = bytes;
   s->cell = ends;
@@ -117,6 +118,7 @@ const Numerics *lower_numerics(Lower *l, const Node *n) {
   int8_t stochastic = n->place.stochastic_rounding;
   if (stochastic < 0 || stochastic == common->stochastic_rounding) return common;
   Numerics *own = arena_copy(l->p->arena, common, sizeof *common);
+  if (!own) lower_no_memory(l);
   if (!own) return common;
   own->stochastic_rounding = stochastic;
   return own;
@@ -161,7 +163,10 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
   size_t scratch = n->op->scratch ? n->op->scratch(n) : 0;
   if (scratch) {
     s->cell = arena_alloc(l->p->arena, sizeof *s->cell);
-    if (!s->cell) return;
+    if (!s->cell) {
+      lower_no_memory(l);
+      return;
+    }
     lower_link(l, lower_buffer(l, BUFFER_ARENA, scratch, n), s->cell);
   }
   s->call = call;

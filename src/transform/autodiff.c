@@ -105,7 +105,10 @@ static void differentiate(Pass *p, const Node *n) {
     return;
   }
   Value **dx = arena_alloc(g->arena, (size_t)n->in_count * sizeof *dx);
-  if (!dx) return;
+  if (!dx) {
+    fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
+    return;
+  }
   g->scope.place = n->place;
   g->scope.place.backward = true;
   g->scope.source = n->source;

@@ -48,6 +48,10 @@ static void need(Clone *c, const Value *v) {
   c->changed = true;
 }
 
+static void no_memory(Clone *c) {
+  fail(&c->to->graph->error, ERR_OUT_OF_MEMORY, "out of memory while copying a trace");
+}
+
 static bool reads_hot(const Node *n, const bool *hot) {
   for (int k = 0; k < n->in_count; k++)
     if (hot[n->in[k]->node->id]) return true;
@@ -57,8 +61,12 @@ static bool reads_hot(const Node *n, const bool *hot) {
 /* Fed values between xs and ys: the gradient passes through the nodes that make them. */
 static void pass_through(Clone *c, const Derivation *d) {
   const Graph *g = c->from->graph;
-  bool *hot = c->feeds_made ? arena_alloc(c->arena, 2 * (size_t)d->first + 2) : NULL;
-  if (!hot) return;
+  if (!c->feeds_made) return;
+  bool *hot = arena_alloc(c->arena, 2 * (size_t)d->first + 2);
+  if (!hot) {
+    no_memory(c);
+    return;
+  }
   bool *read = hot + d->first + 1;
   for (int i = 0; i < d->x_count; i++) hot[d->xs[i]->node->id] = true;
   for (int i = 0; i < d->y_count; i++) read[d->ys[i]->node->id] = true;
@@ -176,7 +184,10 @@ static void copy_input(Clone *c, const Node *n) {
 static void copy_plain(Clone *c, const Node *n) {
   Graph *g = c->to->graph;
   Value **in = arena_alloc(c->arena, (size_t)(n->in_count + 1) * sizeof *in);
-  if (!in) return;
+  if (!in) {
+    no_memory(c);
+    return;
+  }
   for (int k = 0; k < n->in_count; k++) in[k] = copy_of(c, n->in[k]);
   if (node_is_constant(n)) {
     set_copy(c, &n->out[0], graph_constant(g, n->attr[0].tensor));
@@ -195,7 +206,10 @@ static Value *apart(Clone *c, const Value *dx, Value *made) {
 static void differentiate_again(Clone *c, const Derivation *d) {
   size_t count = (size_t)(2 * d->y_count + 2 * d->x_count + 1);
   Value **ys = arena_alloc(c->arena, count * sizeof *ys);
-  if (!ys) return;
+  if (!ys) {
+    no_memory(c);
+    return;
+  }
   Value **dys = ys + d->y_count, **xs = dys + d->y_count, **dx = xs + d->x_count;
   for (int i = 0; i < d->y_count; i++) ys[i] = copy_of(c, d->ys[i]), dys[i] = copy_of(c, d->dys[i]);
   for (int i = 0; i < d->x_count; i++) xs[i] = copy_of(c, d->xs[i]);

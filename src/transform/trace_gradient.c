@@ -272,6 +272,7 @@ static Taken find_taken(Asked *a) {
   int extras = t->extra_count;
   Taken k = {arena_alloc(a->arena, room * sizeof(Value *)),
              arena_alloc(a->arena, room * sizeof(Value *)), 0};
+  if (!k.inner || !k.outer) no_memory(a->g);
   for (int i = 0; k.inner && k.outer && i < extras; i++) {
     Value *inner = t->extra[i].inner, *outer = t->extra[i].outer;
     const Level *l = outer ? level_of(a, outer) : NULL;
@@ -308,7 +309,11 @@ static void differentiate(Asked *a, int64_t by, const Taken *taken, Value *const
   }
   for (int i = 0; i < count; i++) x[i] = xs[i];
   outer = arena_alloc(a->arena, room * sizeof *outer);
-  for (int i = 0; outer && i < taken->count; i++) {
+  if (!outer) {
+    no_memory(a->g);
+    return;
+  }
+  for (int i = 0; i < taken->count; i++) {
     bool asked = false;
     for (int k = 0; k < count; k++) asked = asked || xs[k] == taken->inner[i];
     if (!asked) outer[all - count] = taken->outer[i], x[all++] = taken->inner[i];
@@ -341,7 +346,8 @@ static void answer(Asked *a, Value *const *ys, Value *const *dys, int y_count, V
   size_t room = (size_t)(a->source_count + 1);
   int *together = arena_alloc(a->arena, room * sizeof *together), all = 0;
   Value **xs = arena_alloc(a->arena, room * sizeof *xs);
-  for (int i = 0; xs && together && i < a->source_count && a->g->error.status == OK; i++) {
+  if (!xs || !together) no_memory(a->g);
+  for (int i = 0; i < a->source_count && a->g->error.status == OK; i++) {
     const Variable *v = a->source[i].variable;
     Value *own = own_value(a, &a->source[i]);
     if (v && is_assigned(a, v)) {
@@ -367,9 +373,13 @@ static void lift_sources(Asked *a) {
   TensorList list = {.tensor =
                          arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof(Tensor *))};
   Value **value = arena_alloc(a->arena, (size_t)(a->source_count + 1) * sizeof *value);
-  for (int i = 0; list.tensor && i < a->source_count; i++)
+  if (!list.tensor || !value) {
+    no_memory(a->g);
+    return;
+  }
+  for (int i = 0; i < a->source_count; i++)
     if (a->source[i].tensor) list.tensor[list.count++] = a->source[i].tensor;
-  if (!list.count || !value) return;
+  if (!list.count) return;
   qsort(list.tensor, (size_t)list.count, sizeof *list.tensor, by_tensor);
   for (Trace *t = a->t; t; t = t->follows ? NULL : t->parent) {
     for (int i = 0; i < list.count; i++) value[i] = trace_constant(t, list.tensor[i]);

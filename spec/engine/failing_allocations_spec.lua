@@ -1,0 +1,24 @@
+-- Trainings in which an allocation fails: an error that says so, or the right weights; and none of
+-- what failed is left for the next one.
+
+local command = require "spec.support.command"
+
+-- Further tries take further allocations; make coverage sets it.
+local tries <const> = os.getenv "FAILING_TRIES" or "40"
+local module <const> = command.ipulua:match("^(.*)/[^/]*$") .. "/failing.so"
+local run_if <const> = command.ipulua:find "/build%-[at]san/" and pending or it
+
+describe("a training in which an allocation fails", function()
+  for _, kind in ipairs{"plain", "replicas", "pipeline", "recomputing", "offloading"} do
+    run_if("says that memory is short, or goes on: " .. kind, function()
+      local result = command.run{command.ipulua, "spec/support/failing.lua", module, kind, tries,
+        env = {LD_PRELOAD = module}}
+      assert.equal("", result.err)
+      assert.equal(0, result.status)
+      local failed, went_on = result.out:match "^(%d+)\t(%d+)\n$"
+      assert(failed, result.out)
+      assert.equal(tonumber(tries), failed + went_on)
+      assert(tonumber(failed) > tonumber(tries) / 5, failed .. " failed")
+    end)
+  end
+end)
