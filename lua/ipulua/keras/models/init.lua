@@ -22,7 +22,7 @@ for _, part in ipairs{
   require "ipulua.keras.training.predict",
   require "ipulua.keras.training.on_batch", require "ipulua.keras.models.inspect",
   require "ipulua.keras.training.own_steps",
-  require "ipulua.keras.training.containers",
+  require "ipulua.keras.models.containers",
   require "ipulua.keras.training.priced",
   require "ipulua.keras.training.pipelined",
   require "ipulua.keras.models.stage_assignment",
