@@ -4,6 +4,11 @@
 -- kinds have no order. Code that meets an op asks its row's members, not its name. Comments end at
 -- 100 columns, as code does for clang-format; only texts and tables that are fenced from it
 -- may be longer. Prints what is wrong and fails. An argument: the folder that src is in.
+package.path = "./?.lua;" .. package.path
+local sources = require "spec.support.sources"
+
+local read <const> = sources.read
+
 local root <const> = (arg[1] or ".") .. "/"
 local own_headers <const> = {"src/graph", "src/transform", "src/program", "src/machine",
   "src/engine", "src/dist"}
@@ -12,11 +17,6 @@ local control_kinds <const> = {"REPEAT", "WHILE", "COND", "CALL", "PIPELINE"}
 
 local problems = {}
 local function wrong(format, ...) problems[#problems + 1] = string.format(format, ...) end
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
 
 -- without comments and what is quoted, but with names of included files
 local code = {}

@@ -1,19 +1,12 @@
 -- `make lint`: the name that a profiler shows for a kernel is found by grep in src/kernels. Macros
 -- make most of these names; src/kernels/symbols.txt lists them beside the text of their macro.
 -- Arguments: the kernels' objects.
+package.path = "./?.lua;" .. package.path
+local sources = require "spec.support.sources"
+
+local read <const>, lines_of <const> = sources.read, sources.lines_of
+
 local LIST <const> = "src/kernels/symbols.txt"
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
-
-local function lines_of(command)
-  local pipe <close> = assert(io.popen(command))
-  local list = {}
-  for line in pipe:lines() do list[#list + 1] = line end
-  return list
-end
 
 -- "NAME(full_##rows##_##vectors)" → "^full_%w+_%w+_[%w_]+$": a part without an underscore is a
 -- parameter.

@@ -2,13 +2,13 @@
 -- stands at another place, too, the same to the letter but for white space and comments. How many
 -- lines stand again is held to a limit, which only ever falls: whoever removes a twin lowers it.
 -- LIST=yes prints every twin. Arguments: the folder that src and lua are in, and the limit.
+package.path = "./?.lua;" .. package.path
+local sources = require "spec.support.sources"
+
+local read <const> = sources.read
+
 local run <const> = 6
 local root <const>, limit <const> = arg[1] or ".", tonumber(arg[2] or 46)
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
 
 local function is_thin(line)
   return not line:find("%w") or line == "end" or line == "else" or line:find("^#include")

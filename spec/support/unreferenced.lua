@@ -1,21 +1,14 @@
 -- Functions and data of src that their file offers to others, and that nobody else takes: `make
 -- lint` gives the objects. Such a one is static, or it goes. What the check programs alone take is
 -- listed here, with the reason; CHECKS=yes prints what they take beside its own file.
+package.path = "./?.lua;" .. package.path
+local sources = require "spec.support.sources"
+
+local read <const>, lines_of <const> = sources.read, sources.lines_of
+
 local for_checks <const> = {
   cost_octave = "what the model says of an octave convolution, which PopLibs prices so",
 }
-
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
-
-local function lines_of(command)
-  local pipe <close> = assert(io.popen(command))
-  local list = {}
-  for line in pipe:lines() do list[#list + 1] = line end
-  return list
-end
 
 -- Names that the libraries export, as patterns.
 local exported = {"^main$"}
@@ -51,7 +44,7 @@ for _, line in ipairs(lines_of("nm -A " .. table.concat(files, " "))) do
 end
 
 local checks <const> = words_of(lines_of "ls spec/support/*.c spec/support/*.h")
-local sources <const> = words_of(lines_of "find src -name '*.c'")
+local texts <const> = words_of(lines_of "find src -name '*.c'")
 local plugins <const> = words_of(lines_of "ls src/plugin/*.c")
 local found, beside = 0, {} -- beside: what a file needs itself, too, if only to verify
 for _, each in ipairs(offered) do
@@ -62,9 +55,9 @@ for _, each in ipairs(offered) do
     while source and not io.open("src/" .. source .. ".c") do source = source:match("/(.*)") end
     if not checks[name] then
       found = found + 1
-      print(string.format("src/%s.c: %s %s", source, (sources[name] or 0) > 1
+      print(string.format("src/%s.c: %s %s", source, (texts[name] or 0) > 1
         and "only this file needs" or "nobody needs", name))
-    elseif (sources[name] or 0) > 1 then beside[#beside + 1] = name
+    elseif (texts[name] or 0) > 1 then beside[#beside + 1] = name
     elseif not for_checks[name] then
       found = found + 1
       print(string.format("src/%s.c: only check programs need %s", source, name))

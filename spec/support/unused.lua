@@ -3,23 +3,14 @@
 -- what scripts call. Fails when there is one.
 package.path = "./?.lua;" .. package.path
 local lua_modules = require "spec.support.lua_modules"
+local sources = require "spec.support.sources"
 
-local function read(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
+local read <const>, lines_of <const> = sources.read, sources.lines_of
 
 local count = {} -- word → how often it stands anywhere
 
 local function count_words(text)
   for word in text:gmatch("[%a_][%w_]*") do count[word] = (count[word] or 0) + 1 end
-end
-
-local function lines_of(command)
-  local pipe <close> = assert(io.popen(command))
-  local list = {}
-  for line in pipe:lines() do list[#list + 1] = line end
-  return list
 end
 
 local all, modules = lua_modules.all(), {}

@@ -41,7 +41,7 @@ local function write_table(t, depth)
       if key ~= "is_list" then count = count + 1 end
     end
     if count ~= #t then
-      error("JSON has no list with a hole in it; json.null stands for none", 0)
+      raise("JSON has no list with a hole in it; json.null stands for none")
     end
     for i = 1, #t do parts[i] = write(t[i], depth) end
     return (#t == 0 and not t.is_list) and "{}" or "[" .. table.concat(parts, ",") .. "]"
@@ -55,7 +55,7 @@ end
 
 -- int64_t and uint64_t, digit by digit.
 local function write_int64(x)
-  return tostring(x):match("^(%-?%d+)U?LL$") or error("JSON has no cdata", 0)
+  return tostring(x):match("^(%-?%d+)U?LL$") or raise("JSON has no cdata")
 end
 
 local writers = {string = write_string, number = write_number, boolean = tostring,
