@@ -363,7 +363,7 @@ NIGHTLY := walk-check kills nightly-specs new-seeds mutants debug asan tsan comp
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
 nightly-specs:
-	+@TIER=nightly $(RUN_STAGES) build checks specs
+	+@TIER=nightly FAILING_EVERY=1 $(RUN_STAGES) build checks specs
 SEED ?= $(shell date +%s)
 new-seeds: all checks
 	@BUILD="$(BUILD)" spec/support/new_seeds.sh $(SEED)
@@ -448,7 +448,7 @@ COVERED := -O1 -g --coverage -fprofile-update=atomic -DIPULUA_APART
 .PHONY: coverage
 coverage: all ## lines and branches by folder that the checks and specs run; thresholds and their two sides
 	@find build-coverage -name '*.gcda' -delete 2>/dev/null; true
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' FAILING_TRIES=300 spec/support/run.sh build checks specs || \
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' FAILING_EVERY=1 spec/support/run.sh build checks specs || \
 	  echo 'something failed: counts are of what ran'
 	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
 	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage
