@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local initializers = require "ipulua.trace.initializers"
 local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
 local teams = require "ipulua.config.teams"
@@ -28,14 +29,20 @@ local function default_initializer(dtype)
   return dtype:find("float") and "glorot_uniform" or "zeros"
 end
 
--- Drawn as outside of steps, also where a step that runs eagerly makes the weight.
-local function initial_value(initializer, dtype, shape)
-  if type(initializer) == "number" then return core.full(shape, initializer, dtype) end
-  local run = core.set_run_number(nil)
-  local value = parts.get("initializer", initializer or default_initializer(dtype))(shape,
-    {dtype = dtype})
-  core.set_run_number(run)
-  return value
+-- A function that gives a weight its first value, and how many eager ops of random numbers it
+-- calls, nil for initializers of which that isn't known. Numbers are drawn as outside of steps,
+-- also where a step that runs eagerly makes the weight.
+local function first_value(initializer, dtype, shape)
+  if type(initializer) == "number" then
+    return function() return core.full(shape, initializer, dtype) end, 0
+  end
+  local made = parts.get("initializer", initializer or default_initializer(dtype))
+  return function()
+    local run = core.set_run_number(nil)
+    local value = made(shape, {dtype = dtype})
+    core.set_run_number(run)
+    return value
+  end, initializers._draws(made, dtype)
 end
 
 local function check_extents(self, name, shape)
@@ -68,7 +75,7 @@ function Layer:add_weight(...)
   local shape = type(a.shape) == "table" and a.shape or {a.shape}
   check_extents(self, a.name, shape)
   local v = variables.make(path_of(self) .. "/" .. a.name, dtype, shape, a.trainable,
-    function() return initial_value(a.initializer, dtype, shape) end)
+    first_value(a.initializer, dtype, shape))
   v.weight_name = a.name
   teams.note_weight(v)
   v.constraint = parts.get("constraint", a.constraint)
