@@ -136,7 +136,12 @@ local Dot = Layer.declare("Dot",
   {{"axes", {"integer", "integers"}}, {"normalize", "boolean", false}}, Merge)
 layers.Dot = Dot
 
-local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end
+local function axis_of(self, axis, rank)
+  local at = axis < 0 and rank + axis or axis
+  if at >= 1 and at < rank then return at end
+  blame.error(string.format("layer '%s': 'axes' must lie in 1 … %d, after the batch, of an input "
+    .. "of rank %d, got %d", self.name, rank - 1, rank, axis), "value")
+end
 
 -- [batch, rest, last]
 local function as_matrix(x)
@@ -149,7 +154,7 @@ end
 function Dot:call(inputs)
   local a, b = inputs[1], inputs[2]
   local axes = type(self.axes) == "number" and {self.axes, self.axes} or self.axes
-  local i, j = axis_of(axes[1], #a.shape), axis_of(axes[2], #b.shape)
+  local i, j = axis_of(self, axes[1], #a.shape), axis_of(self, axes[2], #b.shape)
   if self.normalize then
     a, b = ops.nn.l2_normalize(a, {axis = i}), ops.nn.l2_normalize(b, {axis = j})
   end

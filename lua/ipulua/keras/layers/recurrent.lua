@@ -116,7 +116,14 @@ end
 function RNN:first_states(x, given)
   local zeros = self:get_initial_state(x)
   if given then
-    if #given == #zeros then return given end
+    if #given == #zeros then
+      local states = {}
+      for i, state in ipairs(given) do
+        local fits = state.dtype == x.dtype or not state.dtype:find("float")
+        states[i] = fits and state or ops.cast(state, x.dtype)
+      end
+      return states
+    end
     blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"),
       counted(#given, "first state")), "value")
   end
