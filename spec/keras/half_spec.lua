@@ -129,6 +129,19 @@ describe("the mean of the steps that a mask keeps", function()
   end)
 end)
 
+describe("Average", function()
+  it("may have a sum that 16 bits can't hold", function()
+    for dtype, wanted in pairs{float16 = 55008, bfloat16 = 54784} do
+      local y = keras.layers.Average{dtype = dtype}{full({2, 3}, 60000, dtype),
+        full({2, 3}, 50000, dtype)}
+      assert.equal(dtype, y.dtype)
+      assert.is_near(wanted, y[1][1]:item(), 256)
+    end
+    local whole = keras.layers.Average(){ipu.tensor{{1.0}}, ipu.tensor{{4.0}}}
+    assert.equal(2.5, whole[1][1]:item())
+  end)
+end)
+
 describe("Discretization", function()
   it("of whole numbers takes any boundaries", function()
     local layer = keras.layers.Discretization{{-1e30, -0.5, 17.5, 64.5, 3e9, 1e30}}

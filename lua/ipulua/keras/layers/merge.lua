@@ -5,6 +5,7 @@ local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local lengths = require "ipulua.keras.base.lengths"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
@@ -88,7 +89,12 @@ end
 local Average = Layer.declare("Average", {}, Merge)
 layers.Average = Average
 local add_up <const> = fold(folds.Add)
-function Average:merge(list) return add_up(self, list) / #list end
+function Average:merge(list)
+  local wide, dtype = {}, list[1].dtype
+  for i, x in ipairs(list) do wide[i] = lengths.wide(x) end -- a sum of halves may be too large
+  local mean = add_up(self, wide) / #list
+  return mean.dtype == dtype and mean or ops.cast(mean, dtype)
+end
 
 ---Tensors joined along an axis.
 ---@class Concatenate: Layer

@@ -93,7 +93,7 @@ end
 ---Sets the states kept between batches to zero, in both directions.
 function Bidirectional:reset_states(values)
   if values ~= nil then
-    blame.error("reset_states: of Bidirectional it takes no values; those of its layers do: "
+    blame.error("reset_states: of Bidirectional it takes no values; its layers take them: "
       .. "layer.forward_layer:reset_states(values)", "type")
   end
   for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
