@@ -169,7 +169,7 @@ describe("fields of layers", function()
     assert.equal(5, layer.w)
   end)
 
-  it("that layers are born with hold none in silence, and what fails leaves nothing open", function()
+  it("that layers are born with hold none in silence, and what fails leaves none open", function()
     local function net(name)
       local Own = keras.Model:extend("Own")
       function Own:init()

@@ -148,4 +148,14 @@ describe("scaled losses", function()
       assert.same(layer{x, table.unpack(states)}:totable(), y:totable())
     end
   end)
+
+  it("casts the key of an attention, which is an option", function()
+    local layer = keras.layers.MultiHeadAttention{2, 3, dtype = "mixed_float16"}
+    local x = ipu.random.normal({2, 4, 5}, {seed = 1})
+    local key = ipu.random.normal({2, 4, 5}, {seed = 2})
+    local y = layer(x, x, {key = key})
+    assert.equal("float16", y.dtype)
+    assert.same(layer(x, x, {key = key:cast "float16"}):totable(), y:totable())
+    assert.is_true(ipu.reduce_max(ipu.abs(y - layer(x, x))):item() > 0)
+  end)
 end)
