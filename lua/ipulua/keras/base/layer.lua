@@ -2,6 +2,7 @@
 -- `build(input_shape)`, which makes weights, and `call(x, {training =, mask =})`.
 
 local about = require "ipulua.base.parts.about"
+local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
@@ -81,6 +82,10 @@ function properties.dtype(self) return of_policy(self, "variable_dtype") or "flo
 function properties.compute_dtype(self) return of_policy(self, "compute_dtype") or "float32" end
 
 function Layer.setters.trainable(self, value)
+  if type(value) ~= "boolean" then
+    blame.error(string.format("layer '%s': 'trainable' must be true or false, got %s",
+      tostring(rawget(self, "name")), args.describe(value)), "type")
+  end
   layer_fields.keep(self, "_trainable", value)
   for _, layer in ipairs(self:sublayers()) do layer.trainable = value end
 end

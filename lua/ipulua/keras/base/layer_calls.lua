@@ -243,6 +243,13 @@ end
 
 -- ------------------------------------------------ calling
 
+-- Tensors among the options of a library's layer are inputs, too, but for masks.
+local function autocast_options(self, options)
+  for _, name in ipairs(class.of(self).call_options or {}) do
+    if options[name] ~= nil then options[name] = autocast(self, options[name]) end
+  end
+end
+
 -- A call's options, with what the calls around it say where they say nothing.
 local function complete(options, inputs)
   local passed = {}
@@ -298,6 +305,7 @@ local function run(self, given, options)
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end
   local passed = complete(options, given[1])
+  if self.autocast ~= false then autocast_options(self, passed) end
   given[given.n + 1] = passed
   local results
   do

@@ -164,10 +164,16 @@ local function names_of(layer)
   return names and names.list or {}
 end
 
+-- Fields that every layer or model is born with: what is put there is not looked through.
+local marks <const> = {"built", "stop_training"}
+
 ---Before a call: variables that replaced another value of their field are given in the dtype of the
 ---arithmetic, too.
 ---@package
 function Layer:settle_fields()
+  for _, key in ipairs(marks) do
+    if type(rawget(self, key)) == "table" then refuse(self, key, "a mark") end
+  end
   if not is_mixed(self) then return end
   for _, key in ipairs(names_of(self)) do
     local value = rawget(self, key)

@@ -5,6 +5,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local held = require "ipulua.keras.base.held"
 local initializers = require "ipulua.trace.initializers"
 local parts = require "ipulua.base.parts"
 local shapes = require "ipulua.keras.base.shapes"
@@ -173,7 +174,11 @@ function Layer:set_weights(values)
         .. "value given has %s", i,
         self.name, v.name, shapes.text(v.shape), shapes.text(value.shape)), "value")
     end
-    tensors[i] = value.dtype == v.dtype and value or value:cast(v.dtype)
+    tensors[i] = value.dtype == v.dtype and value or held.cast(value, v.dtype)
+    if not tensors[i] then
+      blame.error(string.format("set_weights: weight %d of layer '%s', %s, is %s, which can't hold "
+        .. "the given values, %s", i, self.name, v.name, v.dtype, value.dtype), "value")
+    end
   end
   for i, v in ipairs(weights) do v:assign(tensors[i]) end
 end

@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
 local Layer = require "ipulua.keras.base.layer"
+local learned = require "ipulua.trace.learned"
 local ops = require "ipulua.ops"
 
 local layers = {}
@@ -143,6 +144,7 @@ end
 function IntegerLookup:set_vocabulary(vocabulary)
   local list = without_special(self, as_list(vocabulary))
   check_tokens(self, list)
+  if rawget(self, "_tokens") then learned.change() end
   rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
 end
 
