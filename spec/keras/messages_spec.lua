@@ -27,6 +27,10 @@ local mistakes <const> = {
   end, "its input 'right' is missing; given are: left, rigth"},
   ["a layer's call with a dot"] = {function() return layers.Dense(3).call(x) end,
     "Dense.call is a method; it is called with a colon"},
+  ["the layer at position 0"] = {function() return model().layers[0] end,
+    "there is no position 0: a list's positions count from 1, up to 1"},
+  ["the weight at position 0"] = {function() return model():get_weights()[0] end,
+    "there is no position 0: a list's positions count from 1, up to 2"},
   ["a layer's build with a dot"] = {function() return layers.Dense(3).build{-1, 4} end,
     "Dense.build is a method; it is called with a colon"},
   ["a call without return"] = {function()

@@ -83,11 +83,12 @@ local function unknown_results(who, a, b, template, other)
   return types
 end
 
--- What the library itself refuses would fail in Lua, too, but for asking after values; that stands
--- as it is.
+-- What the library itself refuses, and a name that is misspelt, would fail in Lua, too, but for
+-- asking after values; that stands as it is.
 local function refuse(who, message)
   local own = blame.last and message:sub(-#blame.last.message) == blame.last.message
-  if own and not message:find("is not known while a function is traced", 1, true) then
+  local fails_in_lua = own or message:find("; did you mean '", 1, true)
+  if fails_in_lua and not message:find("is not known while a function is traced", 1, true) then
     error(message, 0)
   end
   blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, "
@@ -106,8 +107,8 @@ local function trace_function(who, f, dataset)
   end
   local streams, counters, draws = core.random_place()
   local first, second = table.unpack(trials[1])
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, first),
-    dataset.template)
+  local ok, program, template = blame.pcall(trace_element, who, f,
+    elements.representative(types, first), dataset.template)
   if not ok and elements.has_unknown(types) then -- it may want longer ones
     first, second = table.unpack(trials[2])
     core.set_random_place(streams, counters, draws)

@@ -175,7 +175,7 @@ function Layer:build_once(input_shape)
     local inside = path[#path] == self.name
     if not inside then context.path = context.extended(self.name) end
     keep(self, "_building", true)
-    local ok, problem = pcall(self.build, self, input_shape)
+    local ok, problem = blame.pcall(self.build, self, input_shape)
     keep(self, "_building", nil)
     context.path = path
     if not ok then error(problem, 0) end

@@ -6,6 +6,7 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local parts = require "ipulua.base.parts"
+local plain = require "ipulua.base.plain"
 local shapes = require "ipulua.keras.base.shapes"
 local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
@@ -138,7 +139,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return core.plain(list)
+  return plain.of_objects(core.plain(list))
 end
 
 ---Sets the values of the weights, given in the order of get_weights().

@@ -137,8 +137,8 @@ function Sequential:add(layer)
   stack[#stack + 1] = layer
   local spec = not self._graph and first_input(self)
   local ok, problem = true, nil
-  if self._graph then ok, problem = pcall(extend_graph, self, layer)
-  elseif spec then ok, problem = pcall(build_graph, self, spec) end
+  if self._graph then ok, problem = blame.pcall(extend_graph, self, layer)
+  elseif spec then ok, problem = blame.pcall(build_graph, self, spec) end
   if ok then return end
   stack[#stack] = nil
   error(problem, 0)
