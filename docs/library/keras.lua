@@ -1355,7 +1355,7 @@ function Model:set_pipelining_options(...) end
 ---How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.

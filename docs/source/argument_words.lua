@@ -112,6 +112,7 @@ return {
   embeddings_regularizer = "penalty on the table",
   end_index = "first time step that is not used", end_learning_rate = "rate after decay_steps",
   epochs = "last epoch", epsilon = "added to denominators",
+  expand_nested = "show the layers of models in this one",
   experimental_identical_replicas = "give all replicas the same random numbers",
   f = "function", factor = "factor of the rate", false_fn = "function for false",
   filepath = "path; {epoch} and metrics are filled in", filename = "path of the file",
