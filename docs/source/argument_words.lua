@@ -136,6 +136,7 @@ return {
   header = "whether the first line has names", height = "rows of the result",
   histogram_bin_edge = "gradients above it count as too large",
   histogram_freq = "epochs between histograms", host = "price the host's work, too",
+  idf_weights = "weights of the vocabulary's words",
   img = "image or tensor", include_optimizer = "save the optimizer's state, too",
   include_special_tokens = "with mask and unknown tokens", increment = "number that is added",
   index = "number of the part, from 0", index_from = "offset of the numbers of words",
