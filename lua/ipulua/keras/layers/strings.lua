@@ -190,9 +190,8 @@ local lookup_rows <const> = {
 
 ---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most
 ---frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int",
----and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string, a
----list, or the bytes of a text;
----invert = true goes back from numbers to words.
+---and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string,
+---a list, or the bytes of a text; invert = true goes back from numbers to words.
 ---@class StringLookup: Words
 local StringLookup = class.new("StringLookup", Words)
 strings.StringLookup = StringLookup
@@ -306,8 +305,8 @@ local vector_rows <const> = {
 ---spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word.
 ---ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of
 ---output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each
----text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives. Called
----with a string, a list, or the bytes of a text.
+---text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives.
+---Called with a string, a list, or the bytes of a text.
 ---@class TextVectorization: Words
 local TextVectorization = class.new("TextVectorization", Words)
 strings.TextVectorization = TextVectorization
