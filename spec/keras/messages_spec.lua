@@ -31,6 +31,21 @@ local mistakes <const> = {
     "there is no position 0: a list's positions count from 1, up to 1"},
   ["the weight at position 0"] = {function() return model():get_weights()[0] end,
     "there is no position 0: a list's positions count from 1, up to 2"},
+  ["a metric without predictions"] = {
+    function() keras.metrics.Accuracy():update_state(y) end,
+    "Accuracy: update_state is called with y_true and y_pred, got no y_pred"},
+  ["a mean of nothing"] = {function() keras.metrics.Mean():update_state() end,
+    "Mean: update_state is called with values, got no values"},
+  ["a map of tables that wants two values"] = {function()
+    return ipu.data.from_tensor_slices{left = x, right = y}:map(function(a, _) return a end)
+  end, "map: the function has 2 parameters, but an element of the dataset is one table, with "
+    .. "'left', 'right'; function%(x%) finds x.left in it"},
+  ["a filter of single values that wants two"] = {function()
+    return ipu.data.range(3):filter(function(a, _) return ipu.less(a, 1) end)
+  end, "filter: the function has 2 parameters, but an element of the dataset is one value"},
+  ["a flat_map of pairs that wants three"] = {function()
+    return ipu.data.from_tensor_slices{x, y}:flat_map(function(_, _, _) return nil end)
+  end, "flat_map: the function has 3 parameters, but an element of the dataset is 2 values"},
   ["a layer's build with a dot"] = {function() return layers.Dense(3).build{-1, 4} end,
     "Dense.build is a method; it is called with a colon"},
   ["a call without return"] = {function()

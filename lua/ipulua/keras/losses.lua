@@ -205,6 +205,10 @@ function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then
     sample_weight = sample_weight.sample_weight
   end
+  if y_pred == nil and args.is_plain(y_true)
+    and (y_true.y_true ~= nil or y_true.y_pred ~= nil) then
+    y_true, y_pred, sample_weight = y_true.y_true, y_true.y_pred, y_true.sample_weight
+  end
   if y_true == nil or y_pred == nil then
     blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name,
       y_true == nil and "y_true" or "y_pred"), "type")

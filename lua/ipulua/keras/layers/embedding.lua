@@ -109,7 +109,7 @@ function Discretization:call(x)
 end
 
 ---Numbers as vectors of `count`: "one_hot" one for each number, "multi_hot" and "count" one for
----those along the last axis, "tf_idf" the sum of their weights.
+---those along the last axis. "tf_idf" adds up their weights.
 ---@package
 function layers.encode(x, count, mode, dtype, weights)
   local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)
