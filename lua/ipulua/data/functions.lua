@@ -45,8 +45,9 @@ end
 
 -- A function with more parameters than an element has values would find nil in the last ones.
 local function check_parameters(who, f, dataset)
-  if type(f) ~= "function" then return end
-  local declared = debug.getinfo(f, "u").nparams
+  local info = type(f) == "function" and debug.getinfo(f, "Su")
+  if not info or blame.is_own(info.source) then return end
+  local declared = info.nparams
   local given = elements.is_tuple(dataset.template) and #dataset.template.items or 1
   if declared <= given then return end
   blame.error(string.format("%s: the function has %s, but an element of the dataset is %s", who,
