@@ -31,6 +31,24 @@ local mistakes <const> = {
     "there is no position 0: a list's positions count from 1, up to 1"},
   ["the weight at position 0"] = {function() return model():get_weights()[0] end,
     "there is no position 0: a list's positions count from 1, up to 2"},
+  ["a learning rate for compile"] = {
+    function() model{loss = "mse", learning_rate = 0.1} end,
+    "compile has no argument 'learning_rate'; it is the optimizer's, as in keras.optimizers.SGD"},
+  ["layers one by one"] = {
+    function() return keras.Sequential(layers.Dense(1), layers.Dense(2)) end,
+    "Sequential: the layers stand in one list, as in Sequential{a, b}"},
+  ["a shape as two numbers"] = {function() return keras.Input(28, 28) end,
+    "Input: 'shape' is one list, as in Input{28, 28}"},
+  ["a text layer in a model"] = {
+    function() return keras.Sequential{layers.TextVectorization(), layers.Dense(1)} end,
+    "a layer is wanted, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
+  ["texts for a model"] = {function() compiled():predict{"a good film", "a bad one"} end,
+    "predict: tensors or a dataset are wanted, got string %(a good film%); texts are no tensors"},
+  ["one label for two outputs of a binary loss"] = {function()
+    local m = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {4}}}
+    m:compile{loss = "binary_crossentropy"}
+    m:fit{x, y, verbose = 0}
+  end, "different shapes, %[8, 1%] and %[8, 2%]; it wants one output, Dense%(1%), or a label"},
   ["a metric without predictions"] = {
     function() keras.metrics.Accuracy():update_state(y) end,
     "Accuracy: update_state is called with y_true and y_pred, got no y_pred"},

@@ -224,6 +224,10 @@ local function shape_hint(who, a, b)
   if who:find("ategorical") and #a == #b and a[#a] == 1 and b[#b] > 1 then
     return "; for labels that are numbers of classes there is sparse_categorical_crossentropy"
   end
+  if who:find("inary") and #a == #b and a[#a] == 1 and b[#b] > 1 then
+    return "; it wants one output, Dense(1), or a label for each output; for numbers of classes "
+      .. "there is sparse_categorical_crossentropy"
+  end
   return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end
 

@@ -36,7 +36,7 @@ local function of_all_nodes(self, what, field, only_shapes)
   for i = 2, #nodes do
     if not only_shapes or not same_shapes(first, nodes[i][field]) then
       blame.error(string.format("layer '%s' was called %d times with the tensors of functional "
-        .. "models, so it has no one %s; layer:get_%s_at(i) gives that of a call, from 0",
+        .. "models, so it has no one %s; layer:get_%s_at(i) gives call i's, from 0",
         self.name, #nodes, what, what:gsub(" ", "_")), "value")
     end
   end

@@ -75,6 +75,7 @@ end
 ---@class Words: Class
 ---@field first_words string[] before the vocabulary's: the mask's and the unknown word
 local Words = class.new("Words")
+Words.takes_texts = true
 
 ---Sets the vocabulary: words, or a file with one on each line. For output_mode "tf_idf" a weight
 ---for each of them, too.

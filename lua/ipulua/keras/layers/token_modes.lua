@@ -57,8 +57,8 @@ function modes.weights(documents, list)
   return weights
 end
 
----The weights that are given for a vocabulary of `count` words, a list of that length. It may
----begin with those of the `special` numbers before, which are left out.
+---The weights that are given for a vocabulary of `count` words, a list of that length. Weights of
+---the `special` numbers may stand before them, and are left out.
 ---@param who string
 ---@param mode string
 ---@param given any
