@@ -73,7 +73,7 @@ local metric_rows <const> = {
 }
 
 ---Shows the mean of a value as a metric of the model; outside of calls the value is a tensor of a
----functional model. What a metric object gave is shown by that object, under its name.
+---functional model. The value of a metric object is shown by that object, under its name.
 ---Shapes: value any, averaged
 ---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any tensor

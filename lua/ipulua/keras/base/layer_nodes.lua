@@ -63,14 +63,14 @@ local function at(self, what, field, ...)
     who, self.name, counted(#nodes, "time"), index), "out_of_range")
 end
 
----What the layer was called with in functional models, by the call's number, from 0.
+---The inputs of one of the layer's calls in functional models; node_index counts calls from 0.
 ---Errors: a layer that was not called with such tensors, a call that is not there:
 ---`keras.layers.Dense{1, name = "d"}:get_input_at(0)`
 ---@param ... any node_index
 ---@return any
 function Layer:get_input_at(...) return at(self, "input", "inputs", ...) end
 
----What the layer gave in functional models, by the call's number, from 0.
+---The results of one of the layer's calls in functional models; node_index counts calls from 0.
 ---Errors: as get_input_at: `keras.layers.Dense{1, name = "d"}:get_output_at(0)`
 ---@param ... any node_index
 ---@return any
