@@ -188,7 +188,7 @@ local function initialise(items)
   if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
-    local ok, message = pcall(function()
+    local ok, message = blame.pcall(function()
       core.set_variable(v, core.tensor(tracing.outside(f), v.dtype))
     end)
     if not ok then error(message, 0) end

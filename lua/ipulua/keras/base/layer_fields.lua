@@ -9,6 +9,7 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local nest = require "ipulua.base.nest"
+local plain = require "ipulua.base.plain"
 
 ---@class Layer
 local Layer = {} -- what the class gets of this file
@@ -189,7 +190,7 @@ function fields.read(layer, key)
   local value = c[key]
   if value ~= nil then return value end
   local property = c.properties[key]
-  if property then return core.plain(property(layer)) end
+  if property then return plain.of_objects(core.plain(property(layer))) end
   local all = rawget(layer, key_of_kept)
   if all and all[key] ~= nil then return all[key] end
   local cast = rawget(layer, automatic)

@@ -8,6 +8,7 @@ local counted = require "ipulua.base.counted"
 local held = require "ipulua.keras.base.held"
 local initializers = require "ipulua.trace.initializers"
 local parts = require "ipulua.base.parts"
+local plain = require "ipulua.base.plain"
 local shapes = require "ipulua.keras.base.shapes"
 local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
@@ -146,7 +147,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return core.plain(list)
+  return plain.of_objects(core.plain(list))
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
