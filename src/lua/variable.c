@@ -4,6 +4,7 @@
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
+#include "transform/trace_gradient.h"
 
 typedef struct LuaVariable {
   Variable *variable;
@@ -174,11 +175,7 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   if (deferred) {
     assign_later(L, v);
   } else if (s->trace) {
-    Value *value = bind_value(L, 2, v->name);
-    Value *operand[2] = {value, trace_first(s->trace->trace, v)};
-    Attr which = attr_int(v->serial);
-    value = op_with(s->trace->trace->graph, "reading", operand, 2, &which);
-    trace_assign(s->trace->trace, v, value);
+    trace_assign_value(s->trace->trace, v, bind_value(L, 2, v->name));
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);
   } else {
