@@ -25,6 +25,7 @@ static Tape *from(Tape *t) {
   return t;
 }
 static Tape *tape_first(const State *s) { return from(s->tapes); }
+bool tape_is_recording(const State *s) { return tape_first(s) != NULL; }
 static Tape *following(const Tape *t) { return from(t->next); }
 
 /* ---- a tape's memory ---- */

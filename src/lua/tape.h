@@ -35,6 +35,9 @@ struct Tape {
   Tape *next; /* in the list of recording tapes */
 };
 
+/* Whether a tape records what runs now. A tape of a coroutine that has yielded doesn't, nor does a
+ * tape around a callback. */
+bool tape_is_recording(const State *s);
 /* Records an op that has just run on all recording tapes. Its operands are at index[]; a variable's
  * tensor is its own. Its results are at stack positions first … first + out_count - 1. */
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,

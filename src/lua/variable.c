@@ -141,7 +141,9 @@ static void refuse_type(lua_State *L, const Variable *v, const char *method, con
 static void read_assigned(lua_State *L, const Variable *v, const char *method, const char *op) {
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
-  if (!is_tensor || (bind_test_variable(L, 2) && !bind_state(L)->trace)) {
+  const Variable *other = bind_test_variable(L, 2);
+  bool at_once = !bind_state(L)->trace && !v->deferred;
+  if (!is_tensor || (other && !other->deferred && at_once)) {
     lua_pushfstring(L, "%s: the value of variable '%s'", method, v->name);
     bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
   } else {
