@@ -242,6 +242,7 @@ describe("a session", function()
       loop = {ipu.loops.repeat_n(3, function(s) return s + b end, {ipu.zeros{2}}), {15, 21}},
       ["while"] = {ipu.while_loop(function(s) return ipu.less(ipu.reduce_sum(s), 20) end,
         function(s) return s + b end, {ipu.zeros{2}}), {10, 14}},
+      ["function"] = {ipu.func(function(x, list) return x * list[1] end)(b, {b}), {25, 49}},
       tensor = {ipu.tensor(b), {5, 7}},
       cast = {ipu.tensor(b, "int32"), {5, 7}},
       list = {ipu.tensor{b, {1, 2}}, {{5, 7}, {1, 2}}},

@@ -26,6 +26,9 @@ struct Tape {
   TensorMap known; /* maps a tensor to its newest value */
   TapeReading *reading;
   int reading_count, reading_capacity;
+  /* calls of programs whose replicas compute together: only one of them is recorded */
+  const Node **together;
+  int together_count, together_capacity;
   size_t told; /* bytes reported to the collector */
   bool records;
   int depth; /* nesting depth of the callback that it began in */
