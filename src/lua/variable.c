@@ -4,6 +4,7 @@
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
+#include "transform/trace_gradient.h"
 
 typedef struct LuaVariable {
   Variable *variable;
@@ -140,7 +141,9 @@ static void refuse_type(lua_State *L, const Variable *v, const char *method, con
 static void read_assigned(lua_State *L, const Variable *v, const char *method, const char *op) {
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
-  if (!is_tensor || (bind_test_variable(L, 2) && !bind_state(L)->trace)) {
+  const Variable *other = bind_test_variable(L, 2);
+  bool at_once = !bind_state(L)->trace && !v->deferred;
+  if (!is_tensor || (other && !other->deferred && at_once)) {
     lua_pushfstring(L, "%s: the value of variable '%s'", method, v->name);
     bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
   } else {
@@ -174,11 +177,7 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   if (deferred) {
     assign_later(L, v);
   } else if (s->trace) {
-    Value *value = bind_value(L, 2, v->name);
-    Value *operand[2] = {value, trace_first(s->trace->trace, v)};
-    Attr which = attr_int(v->serial);
-    value = op_with(s->trace->trace->graph, "reading", operand, 2, &which);
-    trace_assign(s->trace->trace, v, value);
+    trace_assign_value(s->trace->trace, v, bind_value(L, 2, v->name));
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);
   } else {

@@ -53,9 +53,10 @@ local function signature(leaves, template, count)
   return table.concat(parts, ";")
 end
 
+-- A variable of sessions is symbolic outside of traced functions.
 local function any_symbolic(leaves)
   for _, leaf in ipairs(leaves) do
-    if core.is_symbolic(leaf) then return true end
+    if core.is_symbolic(leaf) or core.is_deferred(leaf) then return true end
   end
   return false
 end
