@@ -9,7 +9,7 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
 local Layer = require "ipulua.keras.base.layer"
-local learned = require "ipulua.trace.learned"
+local learned = require "ipulua.base.learned"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 

@@ -9,7 +9,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
-local learned = require "ipulua.trace.learned"
+local learned = require "ipulua.base.learned"
 local ops = require "ipulua.ops"
 
 local layers = {}
