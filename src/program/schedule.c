@@ -94,7 +94,7 @@ static Status one_f_one_b_check(Error *e, const PipelinePlan *p) {
   if (any_shared_ipu(p))
     return fail(
         e, ERR_VALUE,
-        "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
+        "schedule OneFOneB needs each stage on an IPU of its own; InterleavedVirtual takes several");
   return OK;
 }
 
@@ -105,7 +105,7 @@ static Status virtual_check(Error *e, const PipelinePlan *p) {
   if (!turns)
     return fail(
         e, ERR_VALUE,
-        "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+        "schedule InterleavedVirtual needs the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
   return OK;
 }
 

@@ -48,7 +48,7 @@ static Status check_arity(Check *c, const Node *n) {
   if (n->op->traits & (CONTROL | VARIADIC) || !node_is_made(n) || !n->op->inputs[0]) return OK;
   int required, max = op_input_count(n->op, &required);
   return n->in_count < required || n->in_count > max
-             ? bad(c, n, "has %d operands, the row wants %d to %d", n->in_count, required, max)
+             ? bad(c, n, "has %d operands, its row has %d to %d", n->in_count, required, max)
              : OK;
 }
 

@@ -22,9 +22,8 @@ function launch.facts()
   local priced = start.options.instances
   if priced and (start.options.estimate or not facts.launched) then -- instance 0 of so many
     if not start.options.estimate then
-      blame.error("--instances says how many instances are priced; it wants --estimate. Instances "
-        .. "that run are launched: mpirun -n "
-        .. priced .. " ipulua …", "value")
+      blame.error("--instances is the number of instances that are priced; it needs --estimate. "
+        .. "Instances that run are launched: mpirun -n " .. priced .. " ipulua …", "value")
     end
     facts.count, facts.index, facts.is_priced = priced, 0, true
   elseif start.options.estimate then

@@ -102,8 +102,8 @@ end
 ---@return table?
 function teams.aggregate_of(v) return aggregated[core.variable_identity(v)] end
 
----The states of all replicas in place of each one's own, while f computes from them in a traced
----function.
+---Calls f in a traced function, where each variable stands for the states of all replicas, not for
+---the state of its own replica.
 ---@param list userdata[]
 ---@param f function
 function teams.with_joined(list, f)

@@ -13,8 +13,8 @@ local colours <const> = {forward = {"#2563eb", "#93c5fd"}, backward = {"#c2410c"
 local digits <const> = {"#fff", "#111827"}
 
 -- Three results: passes {ipu, kind, stage, micro_batch, from, to}, the end of each time step, and
--- the IPUs in order. length(entry) is the duration of a pass. By dependencies a pass begins once its
--- IPU is free and the previous pass of its micro-batch is done. A step ends with its last pass.
+-- the IPUs in order. length(entry) is the duration of a pass. By dependencies a pass begins once
+-- its IPU is free and the previous pass of its micro-batch is done. A step ends with its last pass.
 ---@param order table[] as the field of a timetable
 ---@param length fun(entry: table): number
 ---@param timing? string steps by default

@@ -120,7 +120,7 @@ local function recomputation(who, mode, schedule, training)
   return training and config.get("allow_recompute") and way or "none"
 end
 
--- ------------------------------------------------ a schedule of one's own
+-- ------------------------------------------------ a schedule given as time steps
 
 local passes <const> = {forward = false, backward = true, f = false, b = true}
 

@@ -137,7 +137,7 @@ local function check_capture(a)
     refuse("captured_gradient_outfeed", "an IPUOutfeedQueue", outfeed)
   end
   if not has_capture(a) then
-    blame.error("OptimizerFunctionOutput: 'captured_gradient_outfeed' wants captured gradients: "
+    blame.error("OptimizerFunctionOutput: 'captured_gradient_outfeed' needs captured gradients: "
       .. "give a gradient_capture_context, "
       .. "or a GradientCaptureTape as 'tape'", "value")
   end

@@ -134,7 +134,7 @@ function within.reduce_scatter(...)
   local input_shards, op = read(who, ...)
   local _, shape = core.type_of(input_shards[1])
   if #shape ~= 1 then
-    blame.error(who .. ": wants tensors of rank 1, got "
+    blame.error(who .. ": tensors must be of rank 1, got "
       .. structure.type_text(core.type_of(input_shards[1])), "value")
   end
   local share, results = (shape[1] + #input_shards - 1) // #input_shards, {}

@@ -161,7 +161,7 @@ static Status infer_test(Error *e, Node *n) {
 
 static Status infer_bool(Error *e, Node *n) {
   if (n->in[0]->type.dtype != BOOL)
-    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+    return fail(e, ERR_TYPE, "operands must be bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_same(e, n);
 }
 

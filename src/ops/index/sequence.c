@@ -130,7 +130,8 @@ static void grad_sequence_unpack(Graph *g, const Node *n, Value *const *dy, Valu
 static Status infer_sequence_grad(Error *e, Node *n) {
   static const Runs runs = {-1, 0, 1, 2, 3};
   Status s = check_runs(e, n, &runs);
-  if (s == OK && n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (s == OK && n->in[0]->type.dtype == BOOL)
+    return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   n->out[0].type = n->in[0]->type;
   n->out[0].type.shape[0] = n->attr[0].i;
   return s;

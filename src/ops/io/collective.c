@@ -191,11 +191,12 @@ static Status infer_scatter(Error *e, Node *n) {
   Status s = check_factor_given(e, &n->attr[SCATTER_FACTOR]);
   if (s != OK) return s;
   if (x->rank != 1)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants a tensor of rank 1, got %s", type_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "the operand must be of rank 1, got %s",
+                type_text(x, text));
   if (o == MEAN && (s = want_float(e, x)) != OK) return s;
   bool logical = o == LOGICAL_AND || o == LOGICAL_OR;
   if (x->dtype == BOOL && !logical && o != LOCAL)
-    return fail(e, ERR_TYPE, "%s wants numbers, got bool", combination_names[o]);
+    return fail(e, ERR_TYPE, "operands of %s must be numbers, got bool", combination_names[o]);
   int64_t factor = n->attr[SCATTER_FACTOR].i;
   n->out[0].type = *x;
   n->out[0].type.shape[0] = (x->shape[0] + factor - 1) / factor;

@@ -31,7 +31,8 @@ static Status infer_any(Error *e, Node *n) {
 
 static Status infer_numbers(Error *e, Node *n) {
   if (n->in[0]->type.dtype == BOOL)
-    return fail(e, ERR_TYPE, "wants numbers, got bool; ipu.cast it, or use reduce_any, reduce_all");
+    return fail(e, ERR_TYPE,
+                "operands must be numbers, got bool; ipu.cast them, or use reduce_any, reduce_all");
   return infer_any(e, n);
 }
 
@@ -42,7 +43,7 @@ static Status infer_floats(Error *e, Node *n) {
 
 static Status infer_bools(Error *e, Node *n) {
   if (n->in[0]->type.dtype != BOOL)
-    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+    return fail(e, ERR_TYPE, "operands must be bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_any(e, n);
 }
 

@@ -87,8 +87,8 @@ function parts.find(kind, name, options)
   end
   local hint = nearest.hint(name, list)
   if hint == "" and name:find("^%u") then
-    hint = string.format("; a class of one's own is given by custom_objects = {%s = Class}, or "
-      .. "registered", name)
+    hint = string.format("; give your own class by custom_objects = {%s = Class}, or "
+      .. "register it", name)
   end
   blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end

@@ -27,13 +27,13 @@ local events <const> = {
 }
 for _, event in ipairs(events) do Callback[event] = function() end end
 
-function Callback:init() end -- for those of one's own, whose init may begin with it
+function Callback:init() end -- for subclasses, whose init may call it
 
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
----The state of the callback that a resumed training needs: plain values and tensors. Callbacks of
----one's own may override it.
+---The state of the callback that a resumed training needs: plain values and tensors. A subclass may
+---override it.
 ---@return any
 function Callback:get_state() return nil end -- luacheck: ignore 212
 

@@ -244,7 +244,7 @@ local function find_pairs(model, datasets, groups, o)
     and "model_weights"
   if not root then
     if o.by_name then
-      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have "
+      blame.error("load_weights: 'by_name' needs a file of Keras 2; one of Keras 3 does not have "
         .. "the layers' names", "value")
     end
     return keras3(model.layers, datasets, root_of(datasets), {})

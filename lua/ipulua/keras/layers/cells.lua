@@ -213,7 +213,7 @@ function GRUCell:step(projected, states, state_mask)
   return y, {y}
 end
 
--- ------------------------------------------------ cells of one's own
+-- ------------------------------------------------ cells of a script
 
 ---Zero states for a batch, of each of the sizes: an integer or a shape without the batch.
 ---@param sizes any

@@ -39,7 +39,7 @@ function IntegerLookup:setup()
       .. self.output_mode, "value")
   end
   if self.pad_to_max_tokens and not self.max_tokens then
-    blame.error("IntegerLookup: 'pad_to_max_tokens' wants 'max_tokens'", "value")
+    blame.error("IntegerLookup: 'pad_to_max_tokens' needs 'max_tokens'", "value")
   end
   local vocabulary = rawget(self, "vocabulary")
   rawset(self, "vocabulary", nil)
@@ -173,7 +173,7 @@ local function count_values(self, counts, x)
   for _, value in ipairs(x:reshape{-1}:totable()) do
     local token = math.tointeger(value)
     if not token then
-      blame.error("adapt: IntegerLookup wants integers, got " .. tostring(value), "value")
+      blame.error("adapt: IntegerLookup takes integers, got " .. tostring(value), "value")
     end
     if token ~= self.mask_token and token ~= self.oov_token then
       counts[token] = (counts[token] or 0) + 1

@@ -61,7 +61,7 @@ function Model:init(...)
   end
   if given.inputs ~= nil or given.outputs ~= nil then
     if given.inputs == nil or given.outputs == nil then
-      blame.error(self.__name .. ": a functional model wants both 'inputs' and 'outputs'", "value")
+      blame.error(self.__name .. ": a functional model needs both 'inputs' and 'outputs'", "value")
     end
     self:init_graph(functional.between(given.inputs, given.outputs))
   end

@@ -322,7 +322,7 @@ function Tokenizer:sequences_to_matrix(...)
   local a = args.check("sequences_to_matrix", matrix_rows, ...)
   local lists, width = check_sequences("sequences_to_matrix", a.sequences), matrix_width(self)
   if a.mode == "tfidf" and self.document_count == 0 then
-    blame.error("sequences_to_matrix: mode 'tfidf' wants texts to be counted first; call "
+    blame.error("sequences_to_matrix: mode 'tfidf' needs counted texts; call "
       .. "fit_on_texts or fit_on_sequences", "value")
   end
   local places, values = entries(self, lists, width, modes[a.mode])

@@ -43,8 +43,8 @@ function building.from_dataset(model, dataset)
   if is_unbuilt(model) then build(model, input_specs(dataset)) end
 end
 
----The same for a model of one's own: what is pipelined it says when it is called, and the number of
----steps depends on that.
+---The same for a subclassed model. Its stages are known once it has been called, and the number of
+---steps depends on them.
 ---@param model Model
 ---@param dataset Dataset
 function building.own_from_dataset(model, dataset)

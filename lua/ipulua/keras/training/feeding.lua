@@ -254,7 +254,9 @@ function feeding.open(who, model, o)
     x = as_tensors(x, who)
     local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
     local element = {x, y, w}
-    if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
+    if w ~= nil and y == nil then
+      blame.error(who .. ": 'sample_weight' needs 'y', too", "value")
+    end
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     local batch_size = o.batch_size or usual_batch_size(who, model, length)
@@ -310,7 +312,7 @@ function feeding.check_shapes(who, model, feed, takes_remainder)
   if takes_remainder and (model.steps_per_execution or 1) == 1 then return end
   blame.error(string.format("%s: the batches of the dataset, %s, may have any shape; %s", who,
     tostring(feed.dataset), takes_remainder and "with steps_per_execution = 1 each is an execution"
-    or "replicas, stages, accumulated steps and a fixed batch size want one shape: give "
+    or "replicas, stages, accumulated steps and a fixed batch size need one shape: give "
     .. "padded_batch 'padded_shapes'"), "value")
 end
 
