@@ -171,7 +171,7 @@ function ipu.clip_by_norm(x, options) end
 ---@return ipulua.Tensor
 function ipu.clip_by_value(x, options) end
 
----Tensors one behind the other along an axis.
+---Tensors joined along an axis, one after the other.
 ---Shapes: `[..., n, ...], [..., m, ...] → [..., n+m, ...]`
 ---* `axis`: the axis that grows
 ---@param tensors ipulua.Tensor[]
@@ -576,7 +576,7 @@ function ipu.neg(x) end
 ---The mean of each window; padding doesn't count.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
 ---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
----* `strides`: Steps between windows, at least 1; those of ksize when absent.
+---* `strides`: Steps between windows, at least 1; by default ksize.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -678,7 +678,7 @@ function ipu.nn.conv3d(x, kernel, options) end
 ---@return ipulua.Tensor
 function ipu.nn.conv3d_transpose(x, kernel, options) end
 
----The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end).
+---The likeliest label sequences: their log probabilities, lengths, and labels (-1 after the end).
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
 ---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
 ---* `top_paths`: How many of them are returned, from 1 to beam_width.
@@ -707,7 +707,7 @@ function ipu.nn.ctc_beam_search_decoder_with_log_probs(log_probs, lengths, optio
 ---Minus the log of the probability of all alignments of labels [batch, length] to logits [time, batch, classes].
 ---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
 ---* `blank_index`: The class that is no label; negative: from the end.
----* `out_dtype`: Of the loss; that of the scores when absent.
+---* `out_dtype`: Dtype of the loss; by default the scores' dtype.
 ---@param labels ipulua.Tensor|number|table
 ---@param logits ipulua.Tensor|number|table
 ---@param label_length ipulua.Tensor|number|table
@@ -719,7 +719,7 @@ function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) en
 ---ctc_loss of log probabilities, which are taken as they are.
 ---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
 ---* `blank_index`: The class that is no label; negative: from the end.
----* `out_dtype`: Of the loss; that of the scores when absent.
+---* `out_dtype`: Dtype of the loss; by default the scores' dtype.
 ---@param labels ipulua.Tensor|number|table
 ---@param log_probs ipulua.Tensor|number|table
 ---@param label_length ipulua.Tensor|number|table
@@ -891,7 +891,7 @@ function ipu.nn.lstm(x, kernel, recurrent_kernel, bias, initial_h, initial_c, ma
 ---The greatest element of each window; padding never wins.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
 ---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
----* `strides`: Steps between windows, at least 1; those of ksize when absent.
+---* `strides`: Steps between windows, at least 1; by default ksize.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -936,7 +936,7 @@ function ipu.nn.sigmoid_cross_entropy_with_logits(labels, logits) end
 ---h = activation(x kernel + h recurrent_kernel + bias) over sequences. Returns all outputs and the last state.
 ---Shapes: `[n, t, f], [f, u], [u, u], [u], [n, u], [n, t] → [n, t, u], [n, u]`
 ---* `zero_output_for_mask`: Outputs of masked steps are zero instead of the previous ones.
----* `activation`: What is applied to the sum.
+---* `activation`: Function that is applied to the sum.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param recurrent_kernel ipulua.Tensor|number|table
@@ -1040,9 +1040,9 @@ function ipu.ones_like(x) end
 function ipu.outer(a, b) end
 
 ---A frame around x.
----Shapes: `[n, ...] → [before + n + behind, ...]`
----* `paddings`: for each axis: how many before, how many behind
----* `mode`: what fills the frame
+---Shapes: `[n, ...] → [before + n + after, ...]`
+---* `paddings`: for each axis: elements before, elements after
+---* `mode`: how the frame is filled
 ---* `constant_values`: the number that CONSTANT fills with
 ---@param x ipulua.Tensor|number|table
 ---@param options {paddings: integer|integer[], mode?: "CONSTANT"|"REFLECT"|"SYMMETRIC", constant_values?: number}
@@ -1261,9 +1261,9 @@ function ipu.reshape(x, options) end
 ---@return ipulua.Tensor
 function ipu.reverse(x, options) end
 
----Elements moved along axes; what leaves at the end comes in at the beginning.
+---Elements moved along axes; elements moved past the end come in at the beginning.
 ---Shapes: `[...] → [...]`
----* `shift`: how far, along each axis; those of one axis add up
+---* `shift`: distance along each axis; distances along one axis add up
 ---* `axis`: the axes
 ---@param x ipulua.Tensor|number|table
 ---@param options {shift: integer|integer[], axis: integer|integer[]}
@@ -1323,7 +1323,7 @@ function ipu.sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, optio
 ---@return ipulua.Tensor
 function ipu.sequence_slice_pack(dst, src, num_elems, dst_offsets, options) end
 
----Pack runs of rows of src one behind the other.
+---Pack runs of rows of src, one after the other.
 ---Shapes: `[m, ...], [k], [k] → [total_elements, ...]`
 ---* `total_elements`: rows of the result
 ---@param src ipulua.Tensor|number|table
@@ -1336,7 +1336,7 @@ function ipu.sequence_slice_unpack(src, num_elems, src_offsets, options) end
 ---matmul done in parts, for less memory on the machine; the same result.
 ---Shapes: `[…, m, k], […, k, n] → […, m, n]`
 ---* `serialization_factor`: how many parts; divides the extent that is cut
----* `serialization_dimension`: what is cut: m, k or n
+---* `serialization_dimension`: dimension that is cut: m, k or n
 ---* `transpose_a`: a's last two axes are swapped
 ---* `transpose_b`: b's last two axes are swapped
 ---@param a ipulua.Tensor|number|table
@@ -1440,7 +1440,7 @@ function ipu.stop_gradient(x) end
 ---Python's x[begin:end:stride, ...]; false stands for an open end.
 ---Shapes: `[...] → sliced`
 ---* `begins`: first index of each axis; negative from the end, false: open
----* `ends`: index behind the last; false: open
+---* `ends`: index after the last; false: open
 ---* `strides`: steps; negative ones go backwards
 ---@param x ipulua.Tensor|number|table
 ---@param options {begins: integer|integer[], ends: integer|integer[], strides?: integer|integer[]}

@@ -225,7 +225,7 @@ static void put_streaming(FILE *f, const Price *p) {
         f,
         "out of memory: '%s' does not fit on IPU %d of %s: %s bytes lie in its streaming memory, ",
         p->name, i, t->name, count_text(p->ipu[i].streaming, a));
-    if (t->streaming_bytes < 1) fputs("of which it has none\n", f);
+    if (t->streaming_bytes < 1) fputs("and it has none\n", f);
     else fprintf(f, "which holds %s\n", count_text((double)t->streaming_bytes, b));
     return;
   }

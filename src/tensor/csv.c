@@ -83,7 +83,7 @@ static Status read_field(Csv *c, Ending *ending) {
     skip_empty_lines(c);
     return *ending = c->at == c->bytes ? TEXT_ENDS : RECORD_ENDS, OK;
   }
-  if (c->text[c->at] != c->separator) return wrong(c, "text behind a closing quote");
+  if (c->text[c->at] != c->separator) return wrong(c, "text after a closing quote");
   c->at++;
   return *ending = FIELD_ENDS, OK;
 }

@@ -80,7 +80,7 @@ local function agree_on_kernels(all)
   if not differ then return end
   core.set_kernels(least, start.products)
   if instances.is_first() then
-    log.warn("the instances' CPUs have kernels of several classes; all compute with those of %s, "
+    log.warn("the instances' CPUs have kernels of several classes; all use kernels of %s, "
       .. "so that they give the same bits", least)
   end
 end

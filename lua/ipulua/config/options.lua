@@ -172,12 +172,13 @@ options.categories = {
   convolutions = {"Convolutions."}, matmuls = {"Matrix products."},
   slices = {"Slices and embeddings."},
   pooling = {"Pooling."}, device_connection = {"When and how devices are attached."},
-  experimental = {"What may change."},
+  experimental = {"Options that may change."},
   ["experimental.multi_replica_distribution"] = {"Replicas spread over several processes."},
-  floating_point_behaviour = {"What happens at unusual floating point results."},
+  floating_point_behaviour = {"Traps of unusual floating-point results, and rounding."},
   io_tiles = {"Tiles set aside for moving data."}, ipu_model = {"The simulated chip."},
-  norms = {"Normalisation."}, ["norms.experimental"] = {"What may change."},
-  optimizations = {"What the compiler may do."}, ["optimizations.math"] = {"Arithmetic rewrites."},
+  norms = {"Normalisation."}, ["norms.experimental"] = {"Options that may change."},
+  optimizations = {"Optimizations that the compiler may make."},
+  ["optimizations.math"] = {"Arithmetic rewrites."},
   scheduling = {"The order of operations."},
 }
 

@@ -21,7 +21,7 @@ local csv_spec <const> = {
   {"header", "boolean", true}, separator_row, {"dtype", "dtype", "float32"},
   {"label_dtype", "dtype", "int32"},
   {"fill", {"number", "table"}, optional = true,
-    says = "what missing cells become; a table by column"},
+    says = "value of missing cells; a table by column"},
 }
 
 -- Fills by name, as columns are chosen; one of a column that isn't read is a slip.
@@ -177,7 +177,7 @@ local read_spec <const> = {
   {"path", "string"}, {"columns", "list", optional = true, says = "names; all by default"},
   {"header", "boolean", true}, separator_row,
   {"fill", {"number", "string", "table"}, optional = true,
-    says = "what missing cells become; a table by column"},
+    says = "value of missing cells; a table by column"},
 }
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result

@@ -177,7 +177,7 @@ local map_spec <const> = {
   {"eager", "boolean", false},
   {"deterministic", "boolean", true, says = "changes nothing: order stays"},
   {"output_types", "any", optional = true, of = "dtype or table of dtypes",
-    says = "of what f gives; for eager"},
+    says = "of f's results; for eager"},
   {"output_shapes", "any", optional = true, of = "shape or table of shapes",
     says = "-1 where an extent varies; for eager"},
 }

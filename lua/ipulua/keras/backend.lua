@@ -380,7 +380,7 @@ about.say("backend", {
   {"categorical_crossentropy",
     text = "−Σ y log p; targets are one-hot: {[..., classes], [..., classes]} → [...]."},
   {"clip", text = "Values outside the bounds become the nearest bound; nil is none."},
-  {"concatenate", text = "Tensors one behind the other: [..., a], [..., b] → [..., a + b]."},
+  {"concatenate", text = "Tensors one after the other: [..., a], [..., b] → [..., a + b]."},
   {"constant", text = "As `ipu.constant`."},
   {"count_params", text = "The number of elements, an integer."},
   {"cumprod", text = "Running products along an axis."},

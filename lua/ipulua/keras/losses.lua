@@ -346,8 +346,8 @@ for short, long in pairs{
 about.say("losses", {
   {"BinaryCrossentropy", text = "−mean(y log p + (1 − y) log(1 − p)), with label smoothing and "
     .. "from_logits"},
-  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy of which a prediction that is sure counts "
-    .. "less: times (1 − p of the label)^gamma",
+  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy times (1 − p of the label)^gamma, so that "
+    .. "sure predictions count less",
     source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
     .. "dictionary's lengths beside",
@@ -357,7 +357,7 @@ about.say("losses", {
     source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CategoricalHinge", text = "max(0, 1 + max((1 − y)·p) − Σ y·p)"},
   {"CosineSimilarity", text = "minus the cosine of the angle between y and p"},
-  {"FunctionLoss", text = "What a plain function becomes as the loss of compile.",
+  {"FunctionLoss", text = "A plain function as the loss of compile.",
     keras = "what tf.keras calls LossFunctionWrapper"},
   {"Hinge", text = "mean(max(1 − y·p, 0)), labels −1 and 1 (0 counts as −1)"},
   {"Huber", text = "½e² where |e| ≤ delta, else delta·|e| − ½delta², averaged",
@@ -365,7 +365,7 @@ about.say("losses", {
   {"KLDivergence", text = "Σ y log(y / p)",
     source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
   {"LogCosh", text = "mean(log(cosh(p − y)))"},
-  {"Loss", text = "What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives "
+  {"Loss", text = "The base of all losses; extend it with `call(y_true, y_pred)`, which gives "
     .. "a number for each sample."},
   {"MeanAbsoluteError", text = "mean(|y − p|)"},
   {"MeanAbsolutePercentageError", text = "100 · mean(|y − p| / max(|y|, 1e-7))"},

@@ -67,7 +67,7 @@ end
 about.say("regularizers", {
   {"L1", text = "l1 · Σ|x|."},
   {"L2", text = "l2 · Σx²."},
-  {"Regularizer", text = "What every regularizer is: own ones extend it with `penalty(x)`, a "
+  {"Regularizer", text = "The base of all regularizers; extend it with `penalty(x)`, a "
     .. "number."},
   {"l1", text = "Calls L1."},
   {"l1_l2", text = "Calls L1L2."},

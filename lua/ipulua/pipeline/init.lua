@@ -68,7 +68,7 @@ local rows <const> = {
   {"replicated_optimizer_state_sharding", "boolean", false,
     says = "a share of them for each replica"},
   {"offload_activations", "boolean", optional = true,
-    says = "what forward passes keep, in streaming memory"},
+    says = "activations kept for backward passes, in streaming memory"},
   {"offload_gradient_accumulation_buffers", "boolean", optional = true,
     says = "sums of gradients in streaming memory"},
   {"replicated_weight_sharding", "boolean", optional = true,

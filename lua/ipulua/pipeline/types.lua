@@ -100,17 +100,17 @@ local output_spec <const> = {
   {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"},
   {"loss", "any", of = "tensor []"},
   {"compute_gradients_args", "list", optional = true,
-    says = "of opt:compute_gradients, behind the loss"},
+    says = "of opt:compute_gradients, after the loss"},
   {"compute_gradients_kwargs", "dict", optional = true, says = "the same by name"},
   {"apply_gradients_args", "list", optional = true,
-    says = "of opt:apply_gradients, behind the pairs"},
+    says = "of opt:apply_gradients, after the pairs"},
   {"apply_gradients_kwargs", "dict", optional = true, says = "the same by name"},
   {"variables", "any", optional = true, of = "list of variables",
     says = "that are differentiated for; all trainable ones by default"},
   {"tape", "any", optional = true, of = "GradientTape", says = "that computes the gradients"},
   {"gradient_capture_context", "any", optional = true, of = "GradientCaptureContext"},
   {"captured_gradient_outfeed", "any", optional = true, of = "IPUOutfeedQueue",
-    says = "what is captured goes there"},
+    says = "outfeed for captured gradients"},
 }
 
 -- Those of Keras say how gradients are applied that were accumulated.

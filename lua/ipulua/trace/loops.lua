@@ -146,7 +146,7 @@ local repeat_spec <const> = {
   {"n", "any", one = true, of = "integer ≥ 0 or int32 tensor []", says = "iterations"},
   {"body", "callable"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors",
-    says = "what is carried from iteration to iteration"},
+    says = "values carried from iteration to iteration"},
   {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
     says = "an element each iteration"},
   {"use_while_v1", "boolean", true, says = "changes nothing"},
@@ -213,7 +213,7 @@ end
 local while_spec <const> = {
   {"condition", "callable"}, {"body", "callable"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors",
-    says = "what is carried from iteration to iteration"},
+    says = "values carried from iteration to iteration"},
   {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
     says = "an element each iteration"},
   {"maximum_iterations", {"integer", "tensor"}, optional = true, says = "no bound by default"},

@@ -12,7 +12,7 @@ local x_row <const> = {"x", {"tensor", "list"}}
 local sized_rows <const> = {
   {"size", "integer", optional = true, by_name = true, range = "[0, inf)",
     says = "how many are kept; needed in a trace"},
-  {"fill", "number", -1, by_name = true, says = "what stands behind the last"},
+  {"fill", "number", -1, by_name = true, says = "value after the last index"},
 }
 
 local function with_size(rows) return table.move(sized_rows, 1, #sized_rows, #rows + 1, rows) end

@@ -134,7 +134,7 @@ local GradientTape = scope.Scope:extend("GradientTape")
 
 local tape_spec <const> = {
   {"persistent", "boolean", false, says = "gradient() may be called several times"},
-  {"watch_accessed_variables", "boolean", true, says = "else only what watch() is given"},
+  {"watch_accessed_variables", "boolean", true, says = "if false, only arguments of watch()"},
 }
 
 function GradientTape:init(...)

@@ -42,12 +42,12 @@ local variable_spec <const> = {
   {"initial_value", "any", list_of = "number",
     of = "tensor, number, nested lists or function that gives one of them"},
   {"name", "string", "Variable"}, {"trainable", "boolean", true},
-  {"dtype", "dtype", optional = true, says = "that of initial_value"},
+  {"dtype", "dtype", optional = true, says = "by default the dtype of initial_value"},
   {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
   {"synchronization", VariableSynchronization, "AUTO",
     says = "ON_READ: replicas have values of their own"},
   {"aggregation", VariableAggregation, "NONE",
-    says = "what those of an ON_READ variable are outside of programs"},
+    says = "how replicas' values of an ON_READ variable combine outside of programs"},
 }
 
 -- Whether a shape is one that is wanted, in which -1 is any extent.

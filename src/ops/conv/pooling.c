@@ -326,7 +326,7 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
   {.name = "strides", \
    .kind = ATTR_INTS, \
    .fallback = "nil", \
-   .summary = "Steps between windows, at least 1; those of ksize when absent."}
+   .summary = "Steps between windows, at least 1; by default ksize."}
 #define A_PADDING           \
   {.name = "padding",       \
    .kind = ATTR_STRING,     \

@@ -260,7 +260,7 @@ const OpDef ops_unary[] = {
              .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "reading",
      .summary =
-         "x itself: what a variable holds behind an assignment of x; before it was what `former` is derived from.",
+         "x: the value of a variable after x was assigned; `former` derives from its value before.",
      .shapes = "any",
      .inputs = {"x", "former"},
      .attrs = {{"variable", ATTR_INT, "0", NULL, "which one"}},
@@ -274,7 +274,7 @@ const OpDef ops_unary[] = {
      .sample = "F[2,3] F[2,3]"},
     {.name = "known",
      .summary =
-         "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
+         "value, a constant computed from x while tracing; its gradient goes to x.",
      .shapes = "any",
      .inputs = {"x", "value"},
      .traits = INTERNAL | MARKER,

@@ -202,7 +202,7 @@ const OpDef ops_sequence[] = {
      .sample = "F[6,2] F[5,2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I4[2] {zero_unused = true}"},
     {.name = "sequence_slice_unpack",
      .source = "slicing_ops.sequence_slice_unpack of Graphcore's TensorFlow 2.6",
-     .summary = "Pack runs of rows of src one behind the other.",
+     .summary = "Pack runs of rows of src, one after the other.",
      .shapes = "[m, ...], [k], [k] → [total_elements, ...]",
      .inputs = {"src", "num_elems", "src_offsets"},
      .traits = INDICES(1) | INDICES(2),

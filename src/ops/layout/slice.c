@@ -346,11 +346,11 @@ static void grad_pad_grad(Graph *g, const Node *n, Value *const *dy, Value **dx)
 #define STEP_ATTRS                                                           \
   {"begins", ATTR_INTS, NULL, NULL,                                          \
    "first index of each axis; negative from the end, false: open"},          \
-      {"ends", ATTR_INTS, NULL, NULL, "index behind the last; false: open"}, \
+      {"ends", ATTR_INTS, NULL, NULL, "index after the last; false: open"}, \
       {"strides", ATTR_INTS, "nil", NULL, "steps; negative ones go backwards"}
 #define PAD_ATTRS                                                                                \
-  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: how many before, how many behind"},        \
-      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "what fills the frame"}, \
+  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: elements before, elements after"},        \
+      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "how the frame is filled"}, \
       {"constant_values", ATTR_FLOAT, "0", NULL, "the number that CONSTANT fills with"}
 #define WHOLE_ATTR {"shape", ATTR_INTS, NULL, NULL, "of the result"}
 
@@ -403,7 +403,7 @@ const OpDef ops_slice[] = {
          "strides = {1, 1, -3}, shape = {2, 3, 8}}"},
     {.name = "pad",
      .summary = "A frame around x.",
-     .shapes = "[n, ...] → [before + n + behind, ...]",
+     .shapes = "[n, ...] → [before + n + after, ...]",
      .inputs = {"x"},
      .attrs = {PAD_ATTRS},
      .infer = infer_pad,
@@ -420,7 +420,7 @@ const OpDef ops_slice[] = {
          "F[300,200] {paddings = {{1, 1}, {2, 2}}}"},
     {.name = "pad_grad",
      .summary = "The frame of a mirrored pad added to the inside.",
-     .shapes = "[before + n + behind, ...] → [n, ...]",
+     .shapes = "[before + n + after, ...] → [n, ...]",
      .inputs = {"dy"},
      .attrs = {PAD_ATTRS, WHOLE_ATTR},
      .traits = INTERNAL,

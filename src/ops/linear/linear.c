@@ -185,7 +185,7 @@ const OpDef ops_linear[] = {
      .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL,
                 "how many parts; divides the extent that is cut"},
                {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
-                "what is cut: m, k or n"},
+                "dimension that is cut: m, k or n"},
                TURNED_ATTRS},
      .infer = infer_serialized,
      .cost = cost_of_matmul,

@@ -264,7 +264,7 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
 const OpDef ops_ctc_decoder[] = {
     DECODER(
         "nn.ctc_beam_search_decoder", CTC_OF_LOGITS, "logits",
-        "The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end)."),
+        "The likeliest label sequences: their log probabilities, lengths, and labels (-1 after the end)."),
     DECODER("nn.ctc_beam_search_decoder_with_log_probs", CTC_OF_LOG_PROBS, "log_probs",
             "The same from log probabilities, which are taken as they are."),
     {0}};

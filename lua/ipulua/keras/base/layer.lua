@@ -223,7 +223,7 @@ layer_fields.Layer = Layer
 layer_fields.reserve(Layer)
 
 about.say("layers", {
-  {"Layer", text = "What every layer is: own layers extend it (`Layer:extend(\"Name\")`) with "
+  {"Layer", text = "The base of all layers; extend it (`Layer:extend(\"Name\")`) with "
     .. "`build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, "
     .. "`add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, "
     .. "`get_config`.", section = "Core", wrong = "Layer{size = 3}"},

@@ -112,8 +112,8 @@ about.say("layers", {
   {"Lambda", text = "A function of your own as a layer.", section = "Core",
     sample = "Lambda(function(x) return x * 2 end)", input = {2, 3}, wrong = "Lambda(2)",
     is = "[batch, ...] → [batch, ...']", also = "what func gives"},
-  {"OpLambda", text = "What an op becomes that is applied to a functional model's tensors, such as "
-    .. "`x * 2`; nobody has to make it.", keras = "what tf.keras calls TFOpLambda",
+  {"OpLambda", text = "An op that is applied to tensors of a functional model, such as "
+    .. "`x * 2`; the library makes it.", keras = "what tf.keras calls TFOpLambda",
     section = "Core"},
 })
 

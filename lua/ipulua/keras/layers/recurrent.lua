@@ -287,7 +287,7 @@ declare("SimpleRNN")
 local ipu_rows <const> = {
   {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "integer",
     optional = true,
-    says = "what is taken for seed where that is not given"},
+    says = "seed, if `seed` is not given"},
   {"partials_dtype", "dtype", "float32",
     says = "float16: products of float16 add up in float16; float32: as scope and options say"},
   {"options", "table", optional = true, says = "changes nothing"}, {"options_bwd", "table",

@@ -211,7 +211,7 @@ local function tell_others(self, given, is_input)
   for _, key in ipairs(nest.keys(given)) do
     if not is_input[key] then
       keep(self, "_told_inputs", true)
-      log.warn("model '%s' has no input '%s'; what is given under that name is left out", self.name,
+      log.warn("model '%s' has no input '%s'; the value given for it is left out", self.name,
         tostring(key))
     end
   end

@@ -71,10 +71,10 @@ local function check_recurrent(x, a, n)
     refuse(n, "direction " .. a.direction .. " is not known here")
   end
   if units and units ~= x[3].shape[#x[3].shape] then
-    refuse(n, "hidden_size is not that of its weights")
+    refuse(n, "hidden_size doesn't match its weights")
   end
   if x[2].shape[1] ~= directions[a.direction] then
-    refuse(n, "its weights are not those of its directions")
+    refuse(n, "its weights don't match its directions")
   end
   check_lengths(x, n, x[1].shape[a.layout == 1 and 2 or 1])
   if a.clip then refuse(n, "clip is not known here") end

@@ -458,7 +458,7 @@ function Optimizer.from_config(c, config)
 end
 
 about.say("optimizers", {
-  {"Optimizer", text = "What every optimizer is: own ones extend it with `update(variable, "
+  {"Optimizer", text = "The base of all optimizers; extend it with `update(variable, "
     .. "gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and "
     .. "`make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "
     .. "\"name\")`. Hyperparameters are fields; `iterations` counts updates; "

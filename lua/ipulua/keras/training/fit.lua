@@ -243,7 +243,7 @@ local function say_end(self, a, first, done, interrupted)
     log.warn("fit: training was ended by a callback: stop_training is set after epoch %d of %d",
       done, a.epochs)
   else
-    log.warn("fit: no epoch is left: training begins behind epoch %d of %d", first, a.epochs)
+    log.warn("fit: no epoch is left: training begins after epoch %d of %d", first, a.epochs)
   end
 end
 
