@@ -107,10 +107,9 @@ typedef struct SpecialiseRequest {
 static Status check_variant(const MapFunction *f, const MapFunction *variant, Error *e) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (variant->out_count != f->out_count)
-    return fail(
-        e, ERR_TYPE,
-        "the function gives %d component%s for elements of one shape, %d for another shape",
-        f->out_count, plural(f->out_count), variant->out_count);
+    return fail(e, ERR_TYPE,
+                "the function gives %d component%s for elements of one shape, %d for another shape",
+                f->out_count, plural(f->out_count), variant->out_count);
   for (int c = 0; c < f->out_count; c++) {
     if (!type_is_static(&variant->out_type[c]))
       return fail(e, ERR_INTERNAL, "a result's shape is unknown");

@@ -273,8 +273,7 @@ const OpDef ops_unary[] = {
      .is_source = is_by_itself,
      .sample = "F[2,3] F[2,3]"},
     {.name = "known",
-     .summary =
-         "value, a constant computed from x while tracing; its gradient goes to x.",
+     .summary = "value, a constant computed from x while tracing; its gradient goes to x.",
      .shapes = "any",
      .inputs = {"x", "value"},
      .traits = INTERNAL | MARKER,

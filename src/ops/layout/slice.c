@@ -343,14 +343,15 @@ static void grad_pad_grad(Graph *g, const Node *n, Value *const *dy, Value **dx)
 
 /* ---- rows ---- */
 
-#define STEP_ATTRS                                                           \
-  {"begins", ATTR_INTS, NULL, NULL,                                          \
-   "first index of each axis; negative from the end, false: open"},          \
+#define STEP_ATTRS                                                          \
+  {"begins", ATTR_INTS, NULL, NULL,                                         \
+   "first index of each axis; negative from the end, false: open"},         \
       {"ends", ATTR_INTS, NULL, NULL, "index after the last; false: open"}, \
       {"strides", ATTR_INTS, "nil", NULL, "steps; negative ones go backwards"}
-#define PAD_ATTRS                                                                                \
-  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: elements before, elements after"},        \
-      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "how the frame is filled"}, \
+#define PAD_ATTRS                                                                        \
+  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: elements before, elements after"}, \
+      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC",                  \
+       "how the frame is filled"},                                                       \
       {"constant_values", ATTR_FLOAT, "0", NULL, "the number that CONSTANT fills with"}
 #define WHOLE_ATTR {"shape", ATTR_INTS, NULL, NULL, "of the result"}
 
