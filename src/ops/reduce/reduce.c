@@ -97,7 +97,7 @@ static Status body_mean(const Call *c) {
 }
 static Status eval_mean(const Call *c) { return eval_wide(c, body_mean); }
 
-/* Scratch of rows in two passes: [kept] of the first, [x] of what the second one reduces, then the
+/* Scratch of rows in two passes: [kept] of the first, [x] of the second pass's operand, then the
  * reductions' own. */
 static size_t scratch_two_passes(const Node *n) {
   return wide_scratch(n, round_to_line(compute_bytes(&n->out[0].type)) +
@@ -192,8 +192,8 @@ static Value *run_product(Graph *g, Value *x, bool reverse) {
   return op_with(g, "cumprod", &x, 1, attrs);
 }
 
-/* The product of all the others is that of those before times that of those behind: no division
- * by a zero. */
+/* The product of all other elements is the product before times the product after: no division by a
+ * zero. */
 static void grad_prod(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[0];
   const Type *t = &x->type;
