@@ -248,7 +248,7 @@ static void put_remedy(FILE *f, const Price *p, const char *words, const Machine
   price_free(q);
 }
 
-/* What is in streaming memory already gains nothing, and is not listed. */
+/* Tensors in streaming memory can gain nothing more, and are not listed. */
 static void put_offloading(FILE *f, const Price *p, int *count) {
   enum { MIN = 128 };
   const struct {
