@@ -87,7 +87,7 @@ static Status infer_grad(Error *e, Node *n) {
   return n->in_count == 2 ? want_index(e, &n->in[1]->type) : OK;
 }
 
-/* (x, index) → what index names. */
+/* (x, index) → the elements at index. */
 static Status infer_pick(Error *e, Node *n) {
   Pooling p;
   char a[TYPE_TEXT], b[TYPE_TEXT];

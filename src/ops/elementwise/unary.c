@@ -61,8 +61,7 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
 #define CYCLES_logical_not VECTOR_LOGIC
 /* clang-format on */
 
-/* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what
- * it says. */
+/* Row, attributes, Lua name, kernel, operands, gradient in terms of x, y, dy; samples; summary. */
 /* clang-format off */
 #define UNARY(X)                                                                                             \
   X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                       \
@@ -187,8 +186,8 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
   dx[0] = dy[0];
 }
 
-/* By the variable itself each reading counts, wherever it is, and none through what was
- * assigned; by all else that is what counts. */
+/* For the gradient by the variable itself, each reading counts, and assigned values don't. For any
+ * other gradient assigned values count. */
 static bool is_by_itself(const Graph *g, const Node *n) {
   return g->apart && n->attr[0].i == g->apart;
 }

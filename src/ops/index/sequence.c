@@ -98,8 +98,8 @@ static Value *packed_offsets(Graph *g, Value *counts) {
   return op_with(g, "cumsum", &counts, 1, attrs);
 }
 
-/* The gradient of src adds rows up (a row may be read twice); that of dst is zero where rows
- * were written. */
+/* The gradient by src adds rows up, since a row may be read twice. The gradient by dst is zero in
+ * rows that were written. */
 static void grad_runs(Graph *g, const Node *n, const Runs *r, Value *dy, Value **dx,
                       bool zero_unused) {
   Value *counts = n->in[r->counts];

@@ -1,4 +1,4 @@
-/* Elements along an axis, each row by its own indices: what sort and top_k need. */
+/* Elements along an axis, each row by its own indices, as sort and top_k need them. */
 #include "ops/index/gather.h"
 
 enum { AXIS, EXTENT };

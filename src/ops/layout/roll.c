@@ -48,7 +48,7 @@ static Status eval_roll(const Call *c) {
     int64_t from = 0, to = 0;
     bool empty = false;
     for (int i = 0; i < x->rank; i++) {
-      bool wrapped = block >> i & 1; /* the piece that comes to the front */
+      bool wrapped = block >> i & 1; /* the piece that moves to the front */
       int64_t extent = wrapped ? total[i] : x->shape[i] - total[i];
       from += wrapped ? (x->shape[i] - total[i]) * apart[i] : 0;
       to += wrapped ? 0 : total[i] * apart[i];

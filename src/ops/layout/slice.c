@@ -186,7 +186,7 @@ enum { PADDINGS, MODE, CONSTANT_VALUES, PADDED };
 
 typedef enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_SYMMETRIC } PadMode;
 
-/* The spelling is one of the row's, in any case; C callers hand over the row's own. */
+/* The word is one of the row's, in any case; C callers pass the row's own. */
 static PadMode pad_mode(const Node *n) {
   char first = n->attr[MODE].s[0];
   return first == 'R' || first == 'r'   ? PAD_REFLECT

@@ -186,7 +186,7 @@ Value *grad_solve_triangle(Graph *g, Value *a, Value *b, bool lower, bool adjoin
   return op_with(g, "triangular_solve", (Value *[]){a, b}, 2, attrs);
 }
 
-/* x with one more axis, of extent 1, before its last `behind` ones. */
+/* x with one more axis, of extent 1, in front of its last `behind` axes. */
 static Value *with_axis(Graph *g, Value *x, int behind) {
   if (!x) return NULL;
   Type t = x->type;

@@ -22,8 +22,7 @@ static int letters_before(const char *s) {
   return n;
 }
 
-/* One operand's indices; rank is what "..." must fill up to (dots: how many dimensions it stands
- * for). */
+/* One operand's indices; rank is the number of dimensions that they and "..." (dots of them) fill. */
 static Status read_term(Error *e, const char **s, int dots, Term *t) {
   bool seen = false;
   for (; **s && **s != ',' && **s != '-'; ++*s) {

@@ -138,7 +138,7 @@ static float last_of_16_bits(Dtype d, float low, float high) {
   return from_16_bits(d, 0x8001);
 }
 
-/* Computed in float32, also what is rounded to 16 bits afterwards. */
+/* Computed in float32, also for results that are then rounded to 16 bits. */
 static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
   Dtype wanted = d->call->node->out[0].type.dtype;
