@@ -94,7 +94,7 @@ static void rewind_to(Csv *c, size_t at, int64_t line) {
   c->column = 0;
 }
 
-/* From the cursor to the end; fields is 0 until the first record has told. */
+/* From the cursor to the end; fields is 0 until the first record has been read. */
 static Status count_records(Csv *c, int *fields, int64_t *records) {
   Ending ending = c->at == c->bytes ? TEXT_ENDS : RECORD_ENDS;
   for (*records = 0; ending != TEXT_ENDS; ++*records) {
@@ -120,7 +120,7 @@ static char *trimmed(char *s) {
   return s;
 }
 
-/* What a field that is no number may come of: another separator, a line of names, a column of
+/* Likely causes of a field that is no number: another separator, a line of names, a column of
  * words. */
 static const char *hint(const Csv *c, const char *field) {
   static const struct {
