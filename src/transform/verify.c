@@ -117,7 +117,7 @@ static Status check_gradient_region(Check *c, const Node *n) {
   return OK;
 }
 
-/* The inputs of a region that runs are the node's operands, its outputs those of the node or a
+/* The inputs of a region that runs are the node's operands. Its outputs are the node's outputs or a
  * test. */
 static Status check_region(Check *c, const Node *n, const ControlRegions *inside, int region) {
   const Graph *r = inside->region[region].graph;
