@@ -60,7 +60,8 @@ static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   return t;
 }
 
-/* A call that failed returns no objects: pointers in the caller's list are NULL and may be freed. */
+/* A call that failed returns no objects: pointers in the caller's list are NULL and may be
+ * freed. */
 static int give_none(int status, void *outputs, int capacity) {
   void **list = outputs;
   for (int i = 0; list && i < capacity; i++) list[i] = NULL;

@@ -59,7 +59,8 @@ static Status damaged(Error *e, const Source *s, const char *what) {
               (unsigned long long)(s->taken - s->z.avail_in));
 }
 
-/* A file may be several gzip members in a row. A member is followed by another one or by the end. */
+/* A file may be several gzip members in a row. A member is followed by another one or by the
+ * end. */
 static Status next_member(Error *e, Source *s) {
   Status status;
   if (s->z.avail_in == 0 && (status = refill(e, s)) != OK) return status;

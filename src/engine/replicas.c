@@ -63,8 +63,9 @@ static Status run_local(Team *t, const Phase *p) {
 
 /* ---- collectives, queues, calls of the host ---- */
 
-/* Either each replica has an element of a step, or none has. An element that fails costs the step.
- * If an interruption or the end of the data stops reading, the elements that were read come again. */
+/* Either each replica has an element of a step, or none has. An element that fails costs the
+ * step. If an interruption or the end of the data stops reading, the elements that were read
+ * come again. */
 static Status dequeue(Team *t, const Phase *p) {
   int count = t->replication->count;
   Feed *f = (Feed *)p->step[0]->node->attr[0].object;

@@ -395,8 +395,8 @@ static int position_of(Value *const *list, int count, const Value *v) {
   return -1;
 }
 
-/* saved: where the body's node has each value that the gradient's region takes from body (input k: k,
- * output k: -1-k). Values that only body has become results of it. */
+/* saved: where the body's node has each value that the gradient's region takes from body (input
+ * k: k, output k: -1-k). Values that only body has become results of it. */
 static bool save_values(Trace *body, Trace *gradient, Value **results, int *count, int64_t *saved) {
   for (int i = 0; i < gradient->extra_count; i++) {
     Extra *x = &gradient->extra[i];

@@ -336,8 +336,8 @@ static void push_run_number(lua_State *L, bool fixed) {
   dtype_set_integer(I64, u->tensor->data, 0, number);
 }
 
-/* Assignments in a gradient's region are lost, so the region around it counts for it. The steps leave
- * room for loops inside of the gradient. */
+/* Assignments in a gradient's region are lost, so the region around it counts for it. The steps
+ * leave room for loops inside of the gradient. */
 static void count_outside_gradients(State *s, Variable *v) {
   enum { STEP_AROUND_LOOPS = 1 << 16 };
   for (const TraceRef *r = s->trace; r; r = r->parent) {

@@ -308,7 +308,8 @@ static int follow_resumer(lua_State *L) {
   return 0;
 }
 
-/* The table in which Lua files keep open scopes. Its fields are replaced, never changed in place. */
+/* The table in which Lua files keep open scopes. Its fields are replaced, never changed in
+ * place. */
 static int here(lua_State *L) {
   bind_state(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &HERE_KEY);

@@ -99,7 +99,8 @@ static int crc_of_watched(lua_State *L) {
   return 1;
 }
 
-/* (infeed, wanted) → the number of waiting whole batches, and of rows of the smaller one after them */
+/* (infeed, wanted) → the number of waiting whole batches, and of rows of the smaller one after
+ * them */
 static int gather(lua_State *L) {
   Infeed *q = check_infeed(L);
   DataContext context = bind_data_context(L);

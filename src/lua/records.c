@@ -4,7 +4,8 @@
 
 #include "lua/bind.h"
 
-/* A value that was known while tracing is a constant here. Its origin matters for gradients only. */
+/* A value that was known while tracing is a constant here. Its origin matters for gradients
+ * only. */
 static const Value *standing(const Value *v) {
   while (v->node->op->value_from) v = v->node->in[v->node->op->value_from];
   return v;

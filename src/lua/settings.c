@@ -122,7 +122,8 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
-/* The scopes' settings for new nodes, except names. Programs of the same operations differ by them. */
+/* The scopes' settings for new nodes, except names. Programs of the same operations differ by
+ * them. */
 static int scope_key(lua_State *L) {
   const State *s = bind_state(L);
   const Placement *p = &s->scope.place;

@@ -348,7 +348,8 @@ static void push_table(lua_State *L, int table, size_t room) {
   lua_settop(L, positions - 1);
 }
 
-/* A module of the library is shown by its name. Its content is long, and partly loaded on demand. */
+/* A module of the library is shown by its name. Its content is long, and partly loaded on
+ * demand. */
 static bool push_module(lua_State *L, int index) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {

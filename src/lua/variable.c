@@ -114,7 +114,8 @@ static int set_value(lua_State *L) {
   return 0;
 }
 
-/* In the sessions' graph, fetching the result, or a value that depends on it, runs the assignment. */
+/* In the sessions' graph, fetching the result, or a value that depends on it, runs the
+ * assignment. */
 static void assign_later(lua_State *L, Variable *v) {
   TraceRef *ref = bind_graph(L);
   Graph *g = ref->trace->graph;
@@ -253,7 +254,8 @@ static bool is_one_of(const char *name, const char *const names[]) {
   return false;
 }
 
-/* A value that Lua code keeps with a variable, or nil. Any other name must have been assigned to. */
+/* A value that Lua code keeps with a variable, or nil. Any other name must have been assigned
+ * to. */
 static int kept_field(lua_State *L, const char *name) {
   static const char *const optional[] = {"constraint", "regularizer", "weight_name", NULL};
   if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {

@@ -173,7 +173,8 @@ static double header_bytes(double bytes, double tiles) {
   return bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(bytes / PACKET_BYTES));
 }
 
-/* Variables come from the host before the program's first run. Changed ones are fetched on demand. */
+/* Variables come from the host before the program's first run. Changed ones are fetched on
+ * demand. */
 static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
   for (int i = 0; i < p->allocation_count && !p->machine.synthetic_variables; i++) {
     const Allocation *h = &p->allocation[i];

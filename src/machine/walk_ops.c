@@ -74,7 +74,8 @@ int *walk_slot_of(PricedRegion *in, const Value *v) {
   return &in->allocation[value_number(&in->region.values, v)];
 }
 
-/* The position of the last reader of n's results. For outputs of the region it is after all nodes. */
+/* The position of the last reader of n's results. For outputs of the region it is after all
+ * nodes. */
 static int last_read(const PricedRegion *in, const Node *n) {
   int last = -1;
   for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
@@ -137,7 +138,8 @@ static bool is_within(const PricedRegion *in, const Graph *region) {
   return in != NULL;
 }
 
-/* A value that was brought to that IPU before, in this region or around it, and not written since. */
+/* A value that was brought to that IPU before, in this region or around it, and not written
+ * since. */
 static int find_copy(const PricingContext *w, const PricedRegion *in, int allocation, int ipu,
                      bool constant) {
   const Allocation *from = &w->price->allocation[allocation];

@@ -213,7 +213,8 @@ static int share(int64_t bytes, void **mine, void **all) {
 
 /* ---- the end ---- */
 
-/* Requests that will not be answered, since instances failed: the library must not wait for them. */
+/* Requests that will not be answered, since instances failed: the library must not wait for
+ * them. */
 static void take_back_receives(void) {
   for (CommRequest *r = mpi.active; r; r = r->next)
     for (int i = 0; r->receives && i < r->count; i++)

@@ -49,7 +49,8 @@ static bool make_slots(Program *p, int threads) {
   return true;
 }
 
-/* Huge pages if a block has room for one. They cause fewer faults and fewer address translations. */
+/* Huge pages if a block has room for one. They cause fewer faults and fewer address
+ * translations. */
 static char *working_memory(size_t bytes) {
   enum { HUGE_PAGE = 2 << 20 };
   bool huge = bytes >= HUGE_PAGE;

@@ -73,7 +73,8 @@ static bool call_writes(const Call *c, const Range *r) {
   return false;
 }
 
-/* Whether a step may change memory of that range. Steps with steps inside are taken to change it. */
+/* Whether a step may change memory of that range. Steps with steps inside are taken to change
+ * it. */
 static bool step_writes(const Step *s, const Range *r) {
   switch (s->kind) {
     case STEP_OP:

@@ -11,7 +11,8 @@
 #include "program/step.h"
 #include "program/timetable.h"
 
-/* The step that makes a node's values. A node of a chain whose values no other node reads has none. */
+/* The step that makes a node's values. A node of a chain whose values no other node reads has
+ * none. */
 typedef struct Maker {
   const Node *node;
   int position;

@@ -91,7 +91,8 @@ static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
   return b;
 }
 
-/* Copies of n's values that its readers in other passes need; 0: all readers are in its own pass. */
+/* Copies of n's values that its readers in other passes need; 0: all readers are in its own
+ * pass. */
 static int copies_needed(Pipeline *p, const Node *n, int made) {
   const Region *r = &p->r;
   int max = 0;

@@ -41,7 +41,8 @@ static void invert(Cost *c, const Target *t, Dtype d, double b) {
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
-/* After a block is factorised: its inverse, the panel below it, the update of the remaining matrix. */
+/* After a block is factorised: its inverse, the panel below it, the update of the remaining
+ * matrix. */
 static Cost cholesky_round(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t left) {
   PlanOptions moved = {.left_moved = true, .right_moved = true};
   Cost round = cost_free();

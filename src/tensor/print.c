@@ -194,7 +194,8 @@ typedef struct Writer {
  * text. */
 static void add_word(Writer *w, const char *word, int indent, size_t *line_start) {
   size_t column = w->text.used - *line_start;
-  /* Room for the following characters: a comma or bracket, and a bracket of each outer dimension. */
+  /* Room for the following characters: a comma or bracket, and a bracket of each outer
+   * dimension. */
   int room = w->width - w->t->type.rank;
   if (column > (size_t)indent && (int)(column + strlen(word)) > room) {
     text_trim_end(&w->text, *line_start);
