@@ -13,7 +13,7 @@ for _, name in ipairs(flags.synthetic_categories) do is_category[name] = true en
 
 local booleans <const> = {["true"] = true, ["1"] = true, ["false"] = false, ["0"] = false}
 
--- A reader turns the text after `=` into the value, or returns nil and what was expected.
+-- A reader turns the text after `=` into the value, or returns nil and the expected form.
 local readers = {}
 flags.readers = readers
 

@@ -13,7 +13,7 @@ local enums = require "ipulua.enums"
 
 local options = {}
 
--- far beyond any chip; bounds what a script can ask of the machine model
+-- far beyond any chip: limits the size that a script can ask of the machine model
 local largest_tile_count <const> = 65536
 
 options.table = {
@@ -167,7 +167,7 @@ for _, row in ipairs(options.table) do
   if row[5] and row[5].unused then row[4] = row[4] .. " Accepted, without effect." end
 end
 
--- Categories: what they are about, and `deprecated` words where all that they hold is deprecated.
+-- Categories: their subject, and `deprecated` words if all their options are deprecated.
 options.categories = {
   convolutions = {"Convolutions."}, matmuls = {"Matrix products."},
   slices = {"Slices and embeddings."},
