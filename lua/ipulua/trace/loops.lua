@@ -1,5 +1,5 @@
--- Loops and branches on the device. Their bodies are traced once; what they carry are the values
--- handed over and every variable that the body changes.
+-- Loops and branches on the device. Their bodies are traced once. They carry their arguments, and
+-- every variable that the body changes.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -245,8 +245,7 @@ end
 local trace_cond, trace_while
 
 -- A condition that assigns variables is a part of the iterations: its test is carried from one to
--- the next. It is asked once more than the body runs, but not behind the last of
--- maximum_iterations.
+-- the next. It runs once more than the body, but not after the last of maximum_iterations.
 local function trace_while_assigning(a, carried, limit)
   local ops, bounded = core.ops, a.maximum_iterations ~= nil
   local function test(i, values)
@@ -363,7 +362,7 @@ function loops.range(n)
   end
 end
 
--- What a branch returns, in words: types of tensors; a number is said to be none.
+-- A branch's results in words: types of tensors; numbers are called numbers.
 local function results_text(results, count)
   local parts = {}
   for i = 1, count do
@@ -392,7 +391,7 @@ local function branch(f, role)
   return core.suspend(leaves), leaves, template, count, types
 end
 
--- Where the results themselves look alike, what differs is inside of tables.
+-- If the results look alike, the difference is inside of tables.
 local function refuse_branches(yes, no)
   local a, b = yes.text, no.text
   if a == b then a, b = table.concat(yes, ", "), table.concat(no, ", ") end

@@ -58,7 +58,7 @@ local function fits_shape(shape, wanted)
   return #shape == #wanted
 end
 
--- An ON_READ variable of several replicas is read as what these have together, which another
+-- An ON_READ variable of several replicas is read as the combination of their values, which another
 -- variable holds.
 local function aggregate(v, a, value)
   if a.synchronization ~= "ON_READ" or a.aggregation == "NONE" then return end
@@ -103,13 +103,14 @@ function variables.Variable(...)
   return remember(v)
 end
 
----The same for what begins alike everywhere: it takes nobody's value.
+---The same for a variable with equal first values on all instances: it takes no other instance's
+---value.
 function variables.make_alone(...)
   local _ <close> = teams.share_nothing()
   return variables.make(...)
 end
 
--- variables that have no value yet → what makes it
+-- variables that have no value yet → function that makes it
 local postponed = setmetatable({}, {__mode = "k"})
 
 ---A variable whose value make() gives; where programs are only priced it has none, whatever its
@@ -146,7 +147,7 @@ function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
 end
 
--- Those that are collected leave no holes behind it.
+-- Collected variables leave no holes in it.
 local function list(test)
   local found, kept = core.plain{}, 0
   for i = 1, count do
@@ -176,9 +177,10 @@ function variables.trainable_variables() return list(function(v) return v.traina
 
 local named = {}        -- name → {variable, shape, dtype}
 local weak_keys <const> = {__mode = "k"}
--- variable → function that gives its value; gone with the variable
+-- variable → function that gives its value; removed with the variable
 local initialisers = setmetatable({}, weak_keys)
--- core.here().pending, while a function is traced: what it made, a list of {variable, function}
+-- core.here().pending, while a function is traced: the variables it made, a list of {variable,
+-- function}
 
 session_graph.on_reset(function()
   named, initialisers = {}, setmetatable({}, weak_keys)
