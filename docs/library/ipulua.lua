@@ -1930,8 +1930,8 @@ function ipu.custom_gradient(f) end
 ---@return ipulua.Tensor
 function ipu.capture_upstream_gradients(x, options) end
 
----Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
----a list where several values had the tag.
+---Collects captured gradients while it is open. Afterwards captured_gradients[tag] is a gradient,
+---or a list if several values had the tag.
 ---Source: GradientCaptureContext of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientCaptureContext: ipulua.Scope
 ---@overload fun(...): ipulua.GradientCaptureContext
@@ -2530,7 +2530,7 @@ function Job:cancel() end
 ---@return boolean
 function Job:done() end
 
----Waits for the end; gives the function's results, or raises its error.
+---Waits for the end; returns the function's results, or raises its error.
 ---Errors: what the function raised; that it was cancelled
 ---@return any
 function Job:wait() end
