@@ -51,7 +51,7 @@ local function read_columns(a, dtype, columns)
   return ops.concat(parts, {axis = 1})
 end
 
--- All columns but the label's: names where there is a header, else positions.
+-- All columns but the label's: names if there is a header, else positions.
 local function other_columns(a, names)
   local columns = {}
   for i, name in ipairs(names) do
@@ -88,7 +88,7 @@ end
 local missing <const> = {[""] = true, NA = true, ["N/A"] = true, ["n/a"] = true, null = true,
   NULL = true}
 
--- A number as CSV has them: decimal, without what Lua reads besides.
+-- A number as CSV has them: decimal, without Lua's other forms.
 local function number_of(cell)
   if not cell:find("^%s*[+-]?[%d.]+[eE]?[+-]?%d*%s*$") then
     local word = cell:lower():match("^%s*([+-]?[%a]+)%s*$")
@@ -99,9 +99,9 @@ local function number_of(cell)
   return tonumber(cell)
 end
 
--- What the numbers of a column have shown so far: a fraction, an integer beyond int32, an integer
--- that float32 rounds, and the records of the first integers that float64 rounds and that int64
--- can't hold.
+-- Facts about the numbers of a column so far: whether one is a fraction, an integer beyond int32,
+-- or an integer that float32 rounds. Also the records of the first integers that float64 rounds and
+-- that int64 can't hold.
 local function add_number(shown, x, is_integer, record)
   if not is_integer then
     shown.fraction = true
@@ -119,7 +119,7 @@ local function kind_of(shown)
   return shown.large and "int64" or "int32"
 end
 
--- What the cells of a column show, nil where a cell is no number.
+-- The facts of a column's cells, nil if a cell is no number.
 local function numbers_of(cells)
   local shown = {}
   for i, cell in ipairs(cells) do
