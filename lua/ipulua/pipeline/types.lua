@@ -1,5 +1,5 @@
--- What a pipeline is given besides functions: options of a stage, and what its optimizer function
--- returns.
+-- Arguments of a pipeline besides functions: options of a stage, and the result of its optimizer
+-- function.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -67,7 +67,7 @@ function PipelineStageOptions:init(...)
 end
 
 ---@package
----What was given, by name.
+---The given arguments, by name.
 function PipelineStageOptions:to_table()
   local given = {}
   for _, name in ipairs(option_names) do
@@ -226,7 +226,7 @@ local function variables_read()
   return list
 end
 
--- What captures gradients: a context, or the tape; nil: nothing does.
+-- The object that captures gradients: a context, or the tape; nil: none.
 local function capturing(self)
   return self.gradient_capture_context or self.tape and self.tape.captured_gradients
     and self.tape or nil
