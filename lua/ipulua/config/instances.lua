@@ -176,7 +176,7 @@ function instances.exchange(kind, words, value)
   return texts
 end
 
----A collective of tensors: name is one of the core's; words is its name in messages; detail must be
+---A collective of tensors: name is one of the core's, words its name in messages. detail must be
 ---equal on all instances.
 ---@return userdata
 function instances.collect(name, detail, words, tensor, more)
