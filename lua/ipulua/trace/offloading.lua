@@ -112,7 +112,7 @@ function offloading.check_updates(who, a)
   end
 end
 
----Warns if replicas were to share variables of which each has a value of its own.
+---Warns if replicas were to share variables whose values differ between them.
 ---@param name string the program's
 ---@param facts table of Program:describe
 function offloading.warn_unshared(name, facts)
