@@ -1981,7 +1981,7 @@ function ipu.load_op_library(path) end
 ---@overload fun(...): ipulua.Session
 ipu.Session = {}
 
----Forgets what it compiled; nothing runs in it any more.
+---Drops its compiled programs; none runs any more.
 function ipu.Session:close() end
 
 ---The values of what is fetched, in its structure; operations run and have none.
@@ -1991,7 +1991,7 @@ function ipu.Session:close() end
 ---@return any
 function ipu.Session:run(...) end
 
----Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---Begins to run the fetches, and returns at once: job:wait() gives the result of run.
 ---Shapes: as run's
 ---Errors: as run's, and fetches that need no program: `ipu.Session():run_async(v)`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
@@ -2234,7 +2234,7 @@ function ipu.data.Dataset:batch(batch_size, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, options) end
 
----Keep what the first full pass reads, in memory or in a file.
+---Keeps the elements of the first full pass, in memory or in a file.
 ---Shapes: as they were
 ---Errors: a file that can't be written, when it is read: `ds:cache(1)`
 ---@param options? {filename?: string}
@@ -2385,7 +2385,7 @@ function ipu.data.Dataset:with_options() end
 ---@return string
 function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, options) end
 
----The same for what an infeed queue feeds; not on a queue that a program uses.
+---The same for a dataset in an infeed queue; not for a queue that a program uses.
 ---Units: as dataset_benchmark's
 ---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
 ---Source: dataset_benchmark.infeed_benchmark of Graphcore's TensorFlow 2.6
@@ -2447,7 +2447,7 @@ function ipu.IPUInfeedQueue:initializer() end
 ---@overload fun(...): ipulua.IPUOutfeedQueue
 ipu.IPUOutfeedQueue = {}
 
----Forgets what has not been dequeued; not while a program runs with it.
+---Drops values that were not dequeued; not while a program runs with it.
 ---@return Operation
 function ipu.IPUOutfeedQueue:deleter() end
 
@@ -2671,7 +2671,7 @@ function InputContext:get_per_replica_batch_size(size) end
 ---@overload fun(...): ipulua.Optimizer
 ipu.train.Optimizer = {}
 
----Makes one update of one variable; subclasses define it. The result is what was assigned.
+---Makes one update of one variable; subclasses define it. Returns the assigned value.
 ---Shapes: g and v alike
 ---Errors: always, unless a subclass defines it: `ipu.train.Optimizer():apply_gradient(x, v)`
 ---@param g ipulua.Tensor
@@ -2689,8 +2689,8 @@ function ipu.train.Optimizer:apply_gradients(...) end
 ---Called before the updates of all variables; subclasses may define it.
 function ipu.train.Optimizer:begin_update() end
 
----Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no
----path.
+---Pairs {gradient, variable} of the variables that the loss depends on; the gradient is nil if
+---there is no path.
 ---Shapes: loss any, summed; each gradient has its variable's shape
 ---Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@param loss any
