@@ -1,4 +1,4 @@
--- Making a model's weights from what it is fed with, where nothing told its inputs before.
+-- Making a model's weights from the data, if its inputs were not given before.
 
 local elements = require "ipulua.data.elements"
 local KerasTensor = require "ipulua.keras.base.tensor"
@@ -28,7 +28,7 @@ end
 
 local left = setmetatable({}, {__mode = "k"}) -- models that were left to their first step
 
--- What reads numbers in its call can't be built by shapes: run eagerly, the first step builds it.
+-- A call that reads numbers can't be built by shapes. Run eagerly, the first step builds it.
 local function build(model, inputs)
   if not model.run_eagerly then
     model:build_with(inputs)

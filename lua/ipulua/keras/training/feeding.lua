@@ -156,7 +156,8 @@ local function refuse_remainder(who, feed)
   local length, batch_size = feed.samples, feed.batch_size
   local samples = length == 1 and "1 sample" or length .. " samples"
   local divisor, remedies = nearest_divisor(length, batch_size), {}
-  if divisor > 1 or length == 1 then -- batches of 1 are no advice to who asked for large ones
+  -- batches of 1 are no useful advice if large ones were asked for
+  if divisor > 1 or length == 1 then
     remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
   end
   if length > batch_size then
@@ -214,8 +215,8 @@ local function usual_batch_size(who, model, length)
   return keras_batch
 end
 
----Whether a smaller batch can be trained on (or tested): not where replicas, stages or accumulation
----want the same of each.
+---Whether a smaller batch can be trained on (or tested): not with replicas, stages or accumulation,
+---which need batches of one size.
 ---@param model Model
 ---@param is_test boolean
 ---@return boolean
@@ -225,7 +226,7 @@ function feeding.takes_remainder(model, is_test)
     and not model:is_pipelined() and (is_test or assignment.accumulation(model) == 1)
 end
 
----A dataset of batches from what fit and the others were given.
+---A dataset of batches from the arguments of fit and the others.
 ---@param who string
 ---@param model Model
 ---@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch}
@@ -370,8 +371,8 @@ local function fit_execution(who, o, steps, whole)
   return per_execution
 end
 
--- How many batches an epoch has, by what the script states or the data hold; nil: the dataset's end
--- will tell.
+-- The number of batches of an epoch, by the script's arguments or the data's length; nil: it is
+-- known at the dataset's end.
 local function total_of(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then
