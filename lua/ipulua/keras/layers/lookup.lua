@@ -63,7 +63,7 @@ function IntegerLookup.from_config(c, config)
   return Layer.from_config(c, config)
 end
 
--- How many numbers come before those of values that aren't known.
+-- The count of numbers in front of those for unknown values.
 local function oov_start(self) return self.mask_token and self.output_mode == "int" and 1 or 0 end
 
 -- How many come before the vocabulary's.
@@ -148,7 +148,7 @@ end
 
 local get_rows <const> = {{"include_special_tokens", "boolean", true}}
 
----The vocabulary in the order of its numbers, what stands for mask and unknown values first.
+---The vocabulary in the order of its numbers, with the tokens of mask and unknown values first.
 ---@param ... any include_special_tokens
 ---@return integer[]
 function IntegerLookup:get_vocabulary(...)
@@ -214,7 +214,7 @@ end
 
 local function constant(list, dtype) return ops.constant(list, {dtype = dtype or "int32"}) end
 
--- Numbers of values, int32 or int64; those of masked ones are `masked`.
+-- Numbers of values, int32 or int64; masked values get `masked`.
 local function numbers_of(self, x, tokens, masked)
   local positions = {}
   for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end

@@ -294,7 +294,7 @@ local ipu_rows <const> = {
     optional = true, says = "changes nothing"},
 }
 
--- Inputs without what dropout takes, for the fused ops.
+-- Inputs after dropout, for the fused ops.
 local function dropped(self, x, options)
   local mask = self.cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
   return mask and x * ops.expand_dims(mask, 1) or x
