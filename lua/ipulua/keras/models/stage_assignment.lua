@@ -229,7 +229,7 @@ local function sequential_stages(self, list)
   return stages
 end
 
--- No call may take what a later stage makes.
+-- No call may take the result of a later stage.
 local function check_order(nodes, stages)
   local stage_of = {}
   for i, node in ipairs(nodes) do stage_of[node] = stages[i] end

@@ -109,8 +109,8 @@ function stages.enter_layer(layer, depth)
   route.go(stage)
 end
 
----To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where
----there are no stages.
+---To be closed: until then new nodes stand beside a variable, in the stage that reads it; nil
+---without stages.
 function stages.beside(identity)
   local route <const> = here().keras_route
   local stage = route and route.stage_of[identity]
