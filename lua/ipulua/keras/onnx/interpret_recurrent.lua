@@ -122,7 +122,7 @@ local function recurrent(order, states, f)
   end
 end
 
-local MAX_STEPS <const> = 4096 -- of what is written out step by step
+local MAX_STEPS <const> = 4096 -- of a recurrence written out step by step
 
 -- An LSTM whose gates see the cell's state, too: weights [3 · u] of input, output and forget gate.
 local function with_peepholes(s, kernel, own, bias, h, c, weights, n)
