@@ -1304,7 +1304,7 @@ function Model:inspect(...) end
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
+---Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these only layers of the same shapes.
 function Model:load_weights(...) end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.
@@ -1352,7 +1352,7 @@ function Model:set_pipeline_stage_assignment(...) end
 ---Options of pipelined training; options of ipu.pipeline that the model doesn't set itself.
 function Model:set_pipelining_options(...) end
 
----How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
+---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
@@ -1557,7 +1557,7 @@ preprocessing.text.Tokenizer = {}
 ---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
 function preprocessing.text.Tokenizer:fit_on_sequences(...) end
 
----Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew. Earlier counts are kept.
 function preprocessing.text.Tokenizer:fit_on_texts(...) end
 
 ---The values that make the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.

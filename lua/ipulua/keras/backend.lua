@@ -323,14 +323,14 @@ function backend.cast_to_floatx(x)
   return ops.cast(core.is_tensor(x) and x or ops.tensor(x), backend.floatx())
 end
 
----Where the channels of pictures are when a layer isn't told.
+---The channels' axis of pictures if a layer doesn't set it.
 function backend.image_data_format() return "channels_last" end
 
 ---Begins to count the names of layers anew.
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
--- What keras.backend has beside the functions of tensors: {names, what to use}.
+-- Members of keras.backend beside the functions of tensors: {names, replacement}.
 local missing = {}
 for _, group in ipairs{
   {"eval function placeholder", "tensors have their numbers, t:totable(); a program is made by "

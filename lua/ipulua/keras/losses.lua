@@ -198,7 +198,7 @@ function losses.reduce(per_sample, sample_weight, reduction)
   end
   if reduction == "none" then return per_sample end
   if reduction == "sum" or per_sample.size == 0 then return ops.reduce_sum(per_sample) end
-  return ops.reduce_mean(per_sample) -- whose sum may be greater than what half precision holds
+  return ops.reduce_mean(per_sample) -- its sum may exceed the range of half precision
 end
 
 function Loss:__call(y_true, y_pred, sample_weight)
@@ -215,7 +215,7 @@ function Loss:__call(y_true, y_pred, sample_weight)
     or self.reduction)
 end
 
--- What two different shapes most likely come from.
+-- The likely cause of two different shapes.
 local function shape_hint(who, a, b)
   if who:find("ategorical") and #a == #b and a[#a] == 1 and b[#b] > 1 then
     return "; for labels that are numbers of classes there is sparse_categorical_crossentropy"
@@ -223,7 +223,7 @@ local function shape_hint(who, a, b)
   return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end
 
----y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that
+---y_true and y_pred in the form of a loss function: tensors of one floating dtype, of shapes that
 ---match.
 ---@return userdata y_true, userdata y_pred
 ---@package
