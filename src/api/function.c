@@ -59,7 +59,8 @@ static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   return t;
 }
 
-/* A call that failed gives out nothing: what is left in the caller's list may be freed. */
+/* A call that failed returns no objects: pointers in the caller's list are NULL and may be
+ * freed. */
 static int give_none(int status, void *outputs, int capacity) {
   void **list = outputs;
   for (int i = 0; list && i < capacity; i++) list[i] = NULL;
@@ -181,7 +182,7 @@ static Graph *begin(ipu_builder *b) {
   return b->trace ? b->trace->graph : NULL;
 }
 
-/* The graph's error becomes the context's; what was added before stays good. */
+/* The graph's error becomes the context's; nodes added before it stay valid. */
 static int end(ipu_builder *b) {
   if (b->trace && b->trace->graph->error.status != OK) {
     if (b->context->error.status == OK) b->context->error = b->trace->graph->error;
@@ -257,8 +258,8 @@ int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
   return end(b);
 }
 
-/* A random op in a function counts in a variable how often it has run; the counter speaks for the
- * seed, unless the op has one of its own. */
+/* A random op in a function counts its runs in a variable. The counter begins with the seed, unless
+ * the op has one of its own. */
 static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
   ipu_context *c = b->context;
   Trace *t = b->trace;

@@ -40,7 +40,7 @@ void variable_release(Variable *v); /* NULL is fine */
  * a callback's assignment has no position in the program's order. */
 Status variable_assign(Error *e, Variable *v, const Tensor *t);
 Status variable_check_idle(Error *e, const Variable *v); /* fails when variable_assign would */
-/* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not
+/* Memory to write to, not shared with any tensor returned before. NULL: out of memory or not
  * initialised. */
 void *variable_writable(Error *e, Variable *v);
 /* The same for each of some replicas, into data. Replicas without a value of their own begin with

@@ -39,7 +39,7 @@ typedef struct Counter {
 typedef struct State {
   Engine *engine;
   TraceRef *trace;    /* the current one; NULL: eager */
-  struct Tape *tapes; /* that record what runs, the newest first */
+  struct Tape *tapes; /* tapes that record, the newest first */
   int many_tapes;     /* the number of recording tapes from which the collector is called */
   /* callbacks that the script is inside of, whose ops outer tapes don't record */
   int unrecorded;

@@ -71,7 +71,7 @@ static Status callback_error(lua_State *L, Error *e) {
 
 Status callback_call(Callback *c, int arguments, int results, Error *e) {
   lua_State *L = c->state->callbacks;
-  /* what is being traced is no business of a callback */
+  /* a callback is not part of the function that is being traced */
   TraceRef *trace = c->state->trace;
   lua_State *calling = c->state->calling;
   c->state->calling = c->state->thread;

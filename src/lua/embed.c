@@ -110,7 +110,7 @@ static void close_state(void *state) { lua_close(state); }
 
 static void release(void *owner) { tensor_release(owner); }
 
-/* What came across, as a list of tensors; each is taken over when its turn comes. */
+/* The arguments that C passed, as a list of tensors. Each is taken over when it is used. */
 static void push_tensors(lua_State *L, BridgeCall *c, int *taken, int begin, int end) {
   lua_createtable(L, end - begin, 0);
   for (int i = begin; i < end; i++) {
@@ -183,7 +183,7 @@ static Status call(Error *e, void *state, BridgeCall *c) {
   lua_pushlightuserdata(L, &x);
   Status status = lua_pcall(L, 1, 0, 0) == LUA_OK ? OK : report(L, e);
   for (int i = x.taken; i < c->in_count; i++) c->in[i].release(c->in[i].owner);
-  size_t bytes = 0; /* the collector can't see what it holds of the caller's */
+  size_t bytes = 0; /* the collector can't see the size of the caller's memory that it keeps */
   for (int i = 0; i < x.taken; i++) bytes += type_bytes(&c->in[i].type);
   bind_tell_collector(L, bytes);
   return status;

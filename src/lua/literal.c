@@ -19,8 +19,7 @@ static bool is_scalar(lua_State *L, int index) {
   return t == LUA_TNUMBER || t == LUA_TBOOLEAN;
 }
 
-/* What follows the last position of a list are its names: lists need not be walked through for
- * them. */
+/* The keys after a list's last position are its names. So lists need not be searched for names. */
 static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer n) {
   if (n) lua_pushinteger(L, n);
   else lua_pushnil(L);
@@ -41,7 +40,8 @@ static void refuse_objects(lua_State *L, int index, const Literal *l) {
   bind_fail(L, ERR_TYPE, "%s must be a number, a list or a tensor, got %s", l->what, name);
 }
 
-/* The shape is that of the first elements; others are compared with it when they are filled in. */
+/* The shape follows from the first elements. Other elements are compared with it when they are
+ * filled in. */
 static void measure(lua_State *L, int index, Literal *l, int depth) {
   Type inner;
   if (is_scalar(L, index)) {

@@ -85,7 +85,7 @@ int64_t bind_counter_value(lua_State *L, bool fixed) {
   return value;
 }
 
-/* (number | nil) → the former one: eager draws are those of this run of a program, from 0 */
+/* (number | nil) → the former one: eager draws belong to this run of a program, counted from 0 */
 static int set_run_number(lua_State *L) {
   State *s = bind_state(L);
   int64_t former = s->run_number;
@@ -108,7 +108,7 @@ static int set_seed(lua_State *L) {
   return 0;
 }
 
-/* The seed of what programs draw, alone: (seed, whether replicas draw the same) */
+/* The seed of random numbers in programs alone: (seed, whether replicas draw the same) */
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
@@ -120,8 +120,8 @@ static int set_device_seed(lua_State *L) {
   return 0;
 }
 
-/* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new
- * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
+/* Stochastic rounding counts the steps of programs, which are not saved. So saving begins a new
+ * sequence. A training that goes on and a resumed one then round alike. */
 static void renew_rounding(State *s) {
   if (!s->engine->numerics.stochastic_rounding) return;
   engine_seed_rounding(s->engine, (uint64_t)rng_counter_start(s->engine->rounding_seed));
@@ -229,8 +229,8 @@ static int random_place(lua_State *L) {
   return 3;
 }
 
-/* (streams, counters, eager draws, forget) Goes to such a position; forget: the counters made since
- * belong to what will never run. */
+/* (streams, counters, eager draws, forget) Goes to such a position. forget: counters made since
+ * belong to programs that will never run. */
 static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
   s->stream = luaL_checkinteger(L, 1);

@@ -20,7 +20,7 @@ typedef struct TapeReading {
 typedef struct Tape Tape;
 struct Tape {
   State *state;
-  Graph *graph; /* NULL: nothing was recorded, or it is gone */
+  Graph *graph; /* NULL: nothing was recorded, or the record was freed */
   Note *note;
   int count, capacity;
   TensorMap known; /* maps a tensor to its newest value */

@@ -38,7 +38,7 @@ static Status run_node(State *s, Tape *t, const Node *n, Error *e) {
   Tensor **in = calloc((size_t)n->in_count + 1, sizeof *in), **out = NULL;
   int out_count = 0;
   for (int k = 0; in && k < n->in_count; k++) in[k] = tape_noted(t, n->in[k]);
-  engine_follow_scopes(s->engine, &n->place); /* those of what is differentiated */
+  engine_follow_scopes(s->engine, &n->place); /* the scopes of the differentiated node */
   Status status = !in                       ? fail(e, ERR_OUT_OF_MEMORY, "out of memory")
                   : n->op->traits & CONTROL ? run_control(s->engine, n, in, &out, &out_count, e)
                                             : eager_apply(s->engine, n->op, in, n->in_count,
@@ -138,8 +138,8 @@ static int readings_of(const Tape *t, const Variable *v) {
   return n;
 }
 
-/* Asked for a variable that was read, assigned and read again: the sum over what it held each time.
- * What a function gave it is counted within that function. */
+/* Gradients by a variable that was read, assigned and read again: the sum over all its readings. A
+ * reading inside of a traced function is counted within that function. */
 static Value *sum_over_readings(lua_State *L, Tape *t, const Question *q, const Variable *v) {
   int count = 0;
   Value **xs = room_for(L, t->reading_count), **dx = room_for(L, t->reading_count), *sum = NULL;
@@ -163,7 +163,7 @@ static void differentiate(lua_State *L, Tape *t, Question *q) {
   }
 }
 
-/* A list of tensors, which the tape goes on knowing; false where there is no gradient. */
+/* A list of tensors that the tape keeps track of; false for one without a gradient. */
 static int push_gradients(lua_State *L, Tape *t, const Question *q) {
   lua_createtable(L, q->x_count, 0);
   for (int i = 0; i < q->x_count; i++) {
@@ -184,7 +184,7 @@ static int push_gradients(lua_State *L, Tape *t, const Question *q) {
   return 1;
 }
 
-/* What a tape that has stopped recording computed for an answer is no part of it. */
+/* Ops that a stopped tape runs for a gradient are not recorded in it. */
 static void forget(Tape *t, const GraphMark *mark, int from) {
   while (t->count && t->note[t->count - 1].value->node->id >= from)
     tensor_release(t->note[--t->count].tensor);

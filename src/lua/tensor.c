@@ -227,7 +227,7 @@ static int totable(lua_State *L) {
   return 1;
 }
 
-/* As the script sees it: -1 where an extent depends on what a session is fed. */
+/* As the script sees it: -1 for an extent that depends on a session's feeds. */
 static bool shown_type(lua_State *L, int index, Type *type) {
   LuaTensor *t = bind_test_tensor(L, index);
   if (!bind_type_at(L, index, type)) return false;

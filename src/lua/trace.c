@@ -241,7 +241,8 @@ static int end_root(lua_State *L) {
   return 1;
 }
 
-/* What of the program being traced lives in streaming memory, its pipeline apart. */
+/* The tensors of the traced program that live in streaming memory, apart from those of its
+ * pipeline. */
 static int offload(lua_State *L) {
   TraceRef *r = bind_current_trace(L);
   while (r->parent) r = r->parent;
@@ -275,7 +276,7 @@ void bind_take_token(lua_State *L, int index) {
   s->trace = trace_ref_open(token->trace);
 }
 
-/* What a coroutine hid that never goes on is given up with it. */
+/* The traces that a coroutine hid are ended with it, if it never goes on. */
 static int free_token(lua_State *L) {
   Token *token = lua_touserdata(L, 1);
   if (token->hidden) trace_ref_end(token->trace, NULL, token->hidden, true);
@@ -298,7 +299,7 @@ static int show(lua_State *L) {
   return 0;
 }
 
-/* What show takes to go back to the trace that is current. */
+/* The argument with which show goes back to the current trace. */
 static int current_token(lua_State *L) {
   bind_push_token(L);
   return 1;

@@ -90,8 +90,8 @@ static int value_of(lua_State *L) {
   return 1;
 }
 
-/* What is assigned outside of programs is the first replica's of all instances where the others' is
- * zero. */
+/* Outside of programs, a variable whose other replicas are zero is assigned on the first replica of
+ * all instances. On the other instances it becomes zero. */
 static Status assign_value(lua_State *L, Error *e, Variable *v, const Tensor *t) {
   const Engine *g = bind_state(L)->engine;
   if (variable_assign(e, v, t) != OK) return e->status;
@@ -115,8 +115,8 @@ static int set_value(lua_State *L) {
   return 0;
 }
 
-/* In the sessions' graph: whoever fetches the result, or what depends on it, has the assignment
- * done. */
+/* In the sessions' graph, fetching the result, or a value that depends on it, runs the
+ * assignment. */
 static void assign_later(lua_State *L, Variable *v) {
   TraceRef *ref = bind_graph(L);
   Graph *g = ref->trace->graph;
@@ -156,7 +156,7 @@ static void read_assigned(lua_State *L, const Variable *v, const char *method, c
     refuse_type(L, v, method, &type);
 }
 
-/* The value at 2 becomes what the op makes of the variable and it. */
+/* The value at 2 becomes the result of the op on the variable and that value. */
 static void combine(lua_State *L, const Variable *v, const char *method, const char *op) {
   int operands[2] = {1, 2};
   Type type;
@@ -255,8 +255,8 @@ static bool is_one_of(const char *name, const char *const names[]) {
   return false;
 }
 
-/* What Lua code keeps with a variable, nil when it keeps nothing there. Any other name must have
- * been assigned to. */
+/* A value that Lua code keeps with a variable, or nil. Any other name must have been assigned
+ * to. */
 static int kept_field(lua_State *L, const char *name) {
   static const char *const optional[] = {"constraint", "regularizer", "weight_name", NULL};
   if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
@@ -302,7 +302,7 @@ static int get_field(lua_State *L) {
   return 1;
 }
 
-/* Of (variable, name, value): raises for what a script reads only, and for what would seem to
+/* (variable, name, value): raises for fields that scripts can only read, and for names that seem to
  * set the value. */
 static void refuse_fixed(lua_State *L, const char *name) {
   static const char *const fixed[] = {"T",    "name",   "shape",       "dtype",   "rank",

@@ -80,8 +80,7 @@ end
 
 local serials, last_serial = setmetatable({}, {__mode = "k"}), 0
 
----A number that is the object's own: tostring gives what its class likes to be called, and
----addresses are used again.
+---A number that identifies the object. tostring depends on its class, and addresses are used again.
 ---@return integer
 function structure.identity(object)
   local serial = serials[object]

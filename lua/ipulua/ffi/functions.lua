@@ -1,4 +1,4 @@
--- Variables and functions of ipulua.ffi: what is traced, compiled and differentiated.
+-- Variables and functions of ipulua.ffi: tracing, compiling, gradients.
 
 local ffi = require "ffi"
 
@@ -13,7 +13,7 @@ return function(base)
   local options_of, ints, note, hold, room = base.options_of, base.ints, base.note, base.hold,
     base.room
 
-  ---What outlives a call of a function.
+  ---A variable keeps its value from one call of a function to the next.
   function ipu.variable(initial, options)
     if type(options) == "string" then options = {dtype = options} end
     options = options_of("variable", options, {dtype = "string", shape = "table", name = "string"})
@@ -41,7 +41,7 @@ return function(base)
     end
   end
 
-  -- A method that tells those who write x.method() that a colon is wanted.
+  -- A method that says that it is called with a colon, if a script writes x.method().
   local function guarded(class, name, method, object)
     return function(self, ...)
       if getmetatable(self) ~= class then
@@ -60,7 +60,7 @@ return function(base)
     end
   end
 
-  -- Calls f for those of xs that are variables, or for all others, and notes what it gives.
+  -- Calls f for the variables of xs, or for all others, and notes its results.
   local function gradients_by(f, ctype, builder, y, xs, variables, gradients)
     local keep, places, out = {}, {}, ffi.new("ipu_value *[?]", #xs + 1)
     local list = ffi.new(ctype .. "[?]", #xs + 1)
@@ -79,7 +79,7 @@ return function(base)
   end
 
   ---In a function being traced: the gradients of y for a list of values, captured tensors and
-  ---variables; false where there is no path. A variable's is the sum over all its readings.
+  ---variables; false if there is no path. A variable's gradient is the sum over all its readings.
   function ipu.gradients(y, xs)
     local builder = builder_for("gradients", {y})
     if not builder then raise("gradients: only inside a function given to ipu.func") end
@@ -95,11 +95,11 @@ return function(base)
 
   local function type_text(x) return x.dtype .. "[" .. table.concat(x.shape, ", ") .. "]" end
 
-  -- As in Lua 5.4: a variable prints its value; that of a traced function's values is not known.
+  -- As in Lua 5.4: a variable prints its value; a traced function's values have none yet.
   function Value:__tostring() return "<value of a traced function: " .. type_text(self) .. ">" end
   function Variable:__tostring() return tostring(self:read()) end
 
-  -- What a traced function returned; n values, of which each must be one that a program gives.
+  -- The n results of a traced function. Each must be a value that a program can return.
   local function check_results(n, ...)
     for i = 1, n do
       local v = select(i, ...)

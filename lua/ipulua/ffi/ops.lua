@@ -32,9 +32,9 @@ return function(base)
     raise("tensors are compared with ipu.less(a, b), ipu.less_equal(a, b)")
   end
 
-  -- The builder of the function that a coroutine is tracing; what other coroutines do meanwhile
-  -- runs at once, unless it takes values of one that is being traced. A coroutine that is forgotten
-  -- in the middle takes its builder along.
+  -- The builder of the function that a coroutine is tracing. Ops of other coroutines run at once
+  -- meanwhile, unless they take values of a function that is being traced. The builder of a
+  -- coroutine that is collected goes with it.
   local builders, main = setmetatable({}, {__mode = "k"}), {}
   local is_open = setmetatable({}, {__mode = "k"})
   local function tracing() return builders[coroutine.running() or main] end
@@ -117,7 +117,7 @@ return function(base)
     return unpack(results, 1, count[0])
   end
 
-  -- What follows an operand that is left out would be taken for it.
+  -- An argument after an operand that is left out would be taken for that operand.
   local function check_gap(op, i, gap)
     if not gap then return end
     raise(string.format("%s: argument %d is nil, but argument %d is given; only the last ones can "
@@ -150,7 +150,7 @@ return function(base)
     return apply(op, operands, attributes)
   end
 
-  -- What a module answers to, with its prefix: ops, and of ipu itself its functions.
+  -- The members of a module, with its prefix: ops, and of ipu itself its functions.
   local function known_names(prefix, place)
     local names = {}
     for op in pairs(ipu.ops()) do
@@ -165,7 +165,7 @@ return function(base)
     return names
   end
 
-  -- What stands in for names of ipulua in Lua 5.4 that are not here.
+  -- Replacements for names of ipulua in Lua 5.4 that are not here.
   local instead = {
     model_load = "; did you mean 'load_model'?",
     keras = "; models come from ipu.model_from_json, ipu.model_from_lua and ipu.load_model",

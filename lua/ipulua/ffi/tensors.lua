@@ -55,7 +55,7 @@ return function(base)
     return raw_tensor(dtype, shape, array)
   end
 
-  -- What is not known would be left out without a word. known: name → type.
+  -- An unknown option is an error: otherwise it would be ignored silently. known: name → type.
   local function options_of(who, options, known)
     if options == nil then return {} end
     want(who, "options", options, "table")

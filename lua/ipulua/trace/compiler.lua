@@ -15,7 +15,7 @@ local variables = require "ipulua.trace.variables"
 
 local compiler = {}
 
--- What is passed must have its full shape.
+-- Arguments must have their full shape.
 local function check_input(i, x)
   if core.is_variable(x) then x = x:read_value() end
   if not core.is_tensor(x) then x = core.tensor(x, math.type(x) == "integer" and "int32" or nil) end

@@ -206,7 +206,7 @@ about.say("initializers", {
   {"HeUniform", text = "Variance 2 / fan in, uniform.", source = "arXiv:1502.01852"},
   {"Identity", text = "1 on the diagonal."},
   {"Initializer",
-    text = "What every initializer is: own ones extend it with `make(shape, dtype)`."},
+    text = "The base of all initializers; extend it with `make(shape, dtype)`."},
   {"LecunNormal", text = "Variance 1 / fan in, truncated normal.",
     source = "LeCun et al. 1998, Efficient BackProp"},
   {"LecunUniform", text = "Variance 1 / fan in, uniform.",

@@ -1,5 +1,5 @@
--- Loops and branches on the device. Their bodies are traced once; what they carry are the values
--- handed over and every variable that the body changes.
+-- Loops and branches on the device. Their bodies are traced once. They carry their arguments, and
+-- every variable that the body changes.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -159,7 +159,7 @@ local repeat_spec <const> = {
   {"n", "any", one = true, of = "integer ≥ 0 or int32 tensor []", says = "iterations"},
   {"body", "callable"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors",
-    says = "what is carried from iteration to iteration"},
+    says = "values carried from iteration to iteration"},
   {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
     says = "an element each iteration"},
   {"use_while_v1", "boolean", true, says = "changes nothing"},
@@ -227,7 +227,7 @@ end
 local while_spec <const> = {
   {"condition", "callable"}, {"body", "callable"},
   {"inputs", "any", optional = true, of = "tensor or list of tensors",
-    says = "what is carried from iteration to iteration"},
+    says = "values carried from iteration to iteration"},
   {"infeed_queue", "any", optional = true, of = "IPUInfeedQueue",
     says = "an element each iteration"},
   {"maximum_iterations", {"integer", "tensor"}, optional = true, says = "no bound by default"},
@@ -259,8 +259,7 @@ end
 local trace_cond, trace_while
 
 -- A condition that assigns variables is a part of the iterations: its test is carried from one to
--- the next. It is asked once more than the body runs, but not behind the last of
--- maximum_iterations.
+-- the next. It runs once more than the body, but not after the last of maximum_iterations.
 local function trace_while_assigning(a, carried, limit)
   local ops, bounded = core.ops, a.maximum_iterations ~= nil
   local function test(i, values)
@@ -378,7 +377,7 @@ function loops.range(n)
   end
 end
 
--- What a branch returns, in words: types of tensors; a number is said to be none.
+-- A branch's results in words: types of tensors; numbers are called numbers.
 local function results_text(results, count)
   local parts = {}
   for i = 1, count do
@@ -407,7 +406,7 @@ local function branch(f, role)
   return core.suspend(leaves), leaves, template, count, types
 end
 
--- Where the results themselves look alike, what differs is inside of tables.
+-- If the results look alike, the difference is inside of tables.
 local function refuse_branches(yes, no)
   local a, b = yes.text, no.text
   if a == b then a, b = table.concat(yes, ", "), table.concat(no, ", ") end

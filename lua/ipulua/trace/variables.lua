@@ -43,12 +43,12 @@ local variable_spec <const> = {
   {"initial_value", "any", list_of = "number",
     of = "tensor, number, nested lists or function that gives one of them"},
   {"name", "string", "Variable"}, {"trainable", "boolean", true},
-  {"dtype", "dtype", optional = true, says = "that of initial_value"},
+  {"dtype", "dtype", optional = true, says = "by default the dtype of initial_value"},
   {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
   {"synchronization", VariableSynchronization, "AUTO",
     says = "ON_READ: replicas have values of their own"},
   {"aggregation", VariableAggregation, "NONE",
-    says = "what those of an ON_READ variable are outside of programs"},
+    says = "how replicas' values of an ON_READ variable combine outside of programs"},
 }
 
 -- Whether a shape is one that is wanted, in which -1 is any extent.
@@ -59,7 +59,7 @@ local function fits_shape(shape, wanted)
   return #shape == #wanted
 end
 
--- An ON_READ variable of several replicas is read as what these have together, which another
+-- An ON_READ variable of several replicas is read as the combination of their values, which another
 -- variable holds.
 local function aggregate(v, a, value)
   if a.synchronization ~= "ON_READ" or a.aggregation == "NONE" then return end
@@ -104,7 +104,8 @@ function variables.Variable(...)
   return remember(v)
 end
 
----The same for what begins alike everywhere: it takes nobody's value.
+---The same for a variable with equal first values on all instances: it takes no other instance's
+---value.
 function variables.make_alone(...)
   local _ <close> = teams.share_nothing()
   return variables.make(...)
@@ -136,7 +137,7 @@ function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
 end
 
--- Those that are collected leave no holes behind it.
+-- Collected variables leave no holes in it.
 local function list(test)
   local found, kept = core.plain{}, 0
   for i = 1, count do
@@ -166,9 +167,10 @@ function variables.trainable_variables() return list(function(v) return v.traina
 
 local named = {}        -- name → {variable, shape, dtype}
 local weak_keys <const> = {__mode = "k"}
--- variable → function that gives its value; gone with the variable
+-- variable → function that gives its value; removed with the variable
 local initialisers = setmetatable({}, weak_keys)
--- core.here().pending, while a function is traced: what it made, a list of {variable, function}
+-- core.here().pending, while a function is traced: the variables it made, a list of {variable,
+-- function}
 
 session_graph.on_reset(function()
   named, initialisers = {}, setmetatable({}, weak_keys)

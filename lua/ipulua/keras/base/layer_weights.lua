@@ -14,7 +14,7 @@ local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 local properties = {}
 
 -- ------------------------------------------------ making
@@ -117,7 +117,7 @@ end
 
 function properties.non_trainable_weights(self)
   local list, frozen = {}, not self.trainable
-  if frozen then -- in the order of weights: what would be trained comes first
+  if frozen then -- in the order of weights: trainable ones come first
     for _, v in ipairs(self:own_variables()) do
       if v.trainable then list[#list + 1] = v end
     end
