@@ -122,7 +122,7 @@ describe("IntegerLookup", function()
       message_of(Lookup, {vocabulary = {1, 2}, max_tokens = 2}))
     assert.matches("must be 'int' where 'invert' is set",
       message_of(Lookup, {invert = true, output_mode = "count"}))
-    assert.matches("'pad_to_max_tokens' wants 'max_tokens'",
+    assert.matches("'pad_to_max_tokens' needs 'max_tokens'",
       message_of(Lookup, {pad_to_max_tokens = true}))
     assert.matches("'num_oov_indices' must lie in %[1, 2147483647%], got 0",
       message_of(Lookup, {num_oov_indices = 0}))
@@ -135,7 +135,7 @@ describe("IntegerLookup", function()
       message_of(function() Lookup():get_vocabulary{special = true} end))
     assert.matches("the vocabulary's file 'nowhere' can't be read",
       message_of(Lookup, {vocabulary = "nowhere"}))
-    assert.matches("wants integers, got 0.5",
+    assert.matches("takes integers, got 0.5",
       message_of(function() Lookup():adapt(ipu.tensor{0.5}) end))
   end)
 end)

@@ -40,8 +40,7 @@ function plain.of_objects(list)
   return list
 end
 
----One more than depth, for whoever walks through tables of a script's; an error where that has no
----end.
+---depth + 1, for walks through a script's tables; an error if they are nested without end.
 ---@param depth integer how many tables are around this one
 ---@return integer
 function plain.deeper(depth)
@@ -59,8 +58,8 @@ function plain.is(value)
   return meta == nil or type(meta) == "table" and rawget(meta, "plain") == true
 end
 
----Marks a value, where it is a plain table, and all plain tables in it, so that each prints what it
----holds.
+---Marks a plain table, and all plain tables in it, so that print shows their content. Other values
+---stay as they are.
 ---@generic T
 ---@param value T
 ---@param depth integer?

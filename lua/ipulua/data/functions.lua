@@ -79,8 +79,8 @@ local function trace_element(who, f, types, template)
   return tracing.end_root(leaves, who, true), result_template
 end
 
--- Results of elements of one shape are what those of others are, but for extents that are known to
--- change (-1 in a).
+-- Results for elements of other shapes equal results for one shape, except in extents that are
+-- known to change (-1 in a).
 local function check_alike(who, a, b, template, other)
   local alike = elements.same_structure(template, other)
   for i, t in ipairs(alike and a or {}) do
@@ -94,7 +94,7 @@ local function check_alike(who, a, b, template, other)
     .. "elements of another", who, elements.text(template, a), elements.text(other, b)), "type")
 end
 
--- Two traces with different extents tell which result extents are unknown.
+-- Two traces with different extents show which result extents are unknown.
 local function unknown_results(who, a, b, template, other)
   local types = {}
   for i, t in ipairs(a) do
@@ -108,8 +108,8 @@ local function unknown_results(who, a, b, template, other)
   return types
 end
 
--- What the library itself refuses, and a name that is misspelt, would fail in Lua, too, but for
--- asking after values; that stands as it is.
+-- A call that the library itself refuses would fail in Lua, too, and its error stays. So does one
+-- of a misspelt name. The exception are questions for values.
 local function refuse(who, message)
   local own = blame.last and message:sub(-#blame.last.message) == blame.last.message
   local fails_in_lua = own or message:find("; did you mean '", 1, true)
@@ -120,7 +120,8 @@ local function refuse(who, message)
     .. "element by element", who, message), "value")
 end
 
--- Extents that are tried for unknown ones: what changes with them is unknown in the result.
+-- Extents that are tried in place of unknown ones. Result extents that change with them are
+-- unknown.
 local trials <const> = {{2, 3}, {61, 67}}
 
 local function trace_function(who, f, dataset)
@@ -134,7 +135,7 @@ local function trace_function(who, f, dataset)
   local first, second = table.unpack(trials[1])
   local ok, program, template = blame.pcall(trace_element, who, f,
     elements.representative(types, first), dataset.template)
-  if not ok and elements.has_unknown(types) then -- it may want longer ones
+  if not ok and elements.has_unknown(types) then -- it may need longer ones
     first, second = table.unpack(trials[2])
     core.set_random_place(streams, counters, draws)
     local longer, made, made_template = pcall(trace_element, who, f,
@@ -147,7 +148,7 @@ local function trace_function(who, f, dataset)
     dataset.template)
   local results = unknown_results(who, program:result_types(), other:result_types(), template,
     other_template)
-  -- whenever a shape comes first, its random ops draw what they would have drawn then
+  -- when a shape comes first doesn't matter: its random ops draw the same numbers
   local function retrace(static)
     local streams_now, counters_now, draws_now = core.random_place()
     core.set_random_place(streams, counters, draws)
@@ -180,8 +181,8 @@ local function sample(dataset)
   return leaves, false
 end
 
--- What a Lua function makes of the first element tells what it makes of all; the first time that
--- this element comes, it isn't computed again, so that the script sees one call for each element.
+-- A Lua function's result for the first element gives the types of all results. When that element
+-- comes, the result isn't computed again, so the script sees one call for each element.
 local function with_sample(dataset, compute)
   local input, real = sample(dataset)
   local output = compute(input)
@@ -203,7 +204,7 @@ local map_spec <const> = {
   {"eager", "boolean", false},
   {"deterministic", "boolean", true, says = "changes nothing: order stays"},
   {"output_types", "any", optional = true, of = "dtype or table of dtypes",
-    says = "of what f gives; for eager"},
+    says = "of f's results; for eager"},
   {"output_shapes", "any", optional = true, of = "shape or table of shapes",
     says = "-1 where an extent varies; for eager"},
 }
@@ -275,7 +276,7 @@ end
 local predicate_rows <const> = {{"predicate", "callable"}}
 local filter_spec <const> = {predicate_rows[1], {"eager", "boolean", false}}
 
--- What a predicate called in Lua gave, as a traced one must give it.
+-- The result of a predicate called in Lua, in the form of a traced one's.
 local function answer_of(who, value)
   if type(value) == "boolean" then return core.tensor(value, "bool") end
   if core.is_tensor(value) then
@@ -370,7 +371,7 @@ function Dataset:apply(f)
   blame.error("apply: the function must return a dataset, got " .. args.describe(made), "type")
 end
 
--- f makes a dataset of an element; what the first one's elements are holds for all.
+-- f makes a dataset of an element. The first one's elements give the types of all.
 local function dataset_function(who, f, dataset)
   check_parameters(who, f, dataset)
   local template

@@ -28,8 +28,8 @@ end
 
 local function index(value, name) return value[name] end
 
--- The object whose method was called. Lua has put it on top of the frame's locals, behind what it
--- found under the name, a value of type `found`, and before the arguments.
+-- The object whose method was called. Lua has put it on top of the frame's locals. Below it is the
+-- value found under the name, of type `found`, and above it are the arguments.
 local function receiver(level, name, found)
   local former, i = nil, 1
   while true do

@@ -1,5 +1,5 @@
--- One argument: the types that its row may name, the tests that are derived from it, and what is
--- said of a value that fails them.
+-- One argument: the types that its row may name, the tests of each type, and the error of a value
+-- that fails them.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -256,7 +256,7 @@ local function choose(fname, row, value)
     nearest.hint(value, words)), "value")
 end
 
----The value as its row wants it; raises where it doesn't fit.
+---The value, converted to the type of its row; raises an error if it doesn't fit.
 ---@param fname string
 ---@param row table as compiled
 ---@param value any

@@ -20,7 +20,7 @@ local keep <const> = require "ipulua.keras.base.layer_fields".keep
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 
 -- ------------------------------------------------ what layers define
 
@@ -131,7 +131,7 @@ local function check_spec(self, inputs)
   end
 end
 
--- What can't be an input of any layer is refused; objects of a script's own may be.
+-- Values that can't be an input of any layer are refused. Objects of a script's own are accepted.
 local function check_inputs(self, first)
   check_spec(self, first)
   local of = type(first)
@@ -152,7 +152,7 @@ end
 
 -- ------------------------------------------------ building
 
----Makes the weights if that hasn't happened; `inputs` tell the shape.
+---Makes the weights if there are none yet, by the shapes of `inputs`.
 ---@package
 function Layer:ensure_built(inputs)
   self:ensure_initialised()
@@ -242,7 +242,14 @@ end
 
 -- ------------------------------------------------ calling
 
--- A call's options, with what the calls around it say where they say nothing.
+-- Tensors among the options of a library's layer are inputs, too, but for masks.
+local function autocast_options(self, options)
+  for _, name in ipairs(class.of(self).call_options or {}) do
+    if options[name] ~= nil then options[name] = autocast(self, options[name]) end
+  end
+end
+
+-- A call's options. Options that aren't given come from the calls around it.
 local function complete(options, inputs)
   local passed = {}
   for key, value in next, options do passed[key] = value end
@@ -254,8 +261,8 @@ end
 
 local guarded = setmetatable({}, {__mode = "k"}) -- classes of the library
 
--- The library's layers say what options their call has besides training and mask, as call_options;
--- so may own ones. Without that an own call may read any.
+-- The library's layers list the options of their call besides training and mask, as call_options.
+-- Own layers may do so, too; otherwise their call may read any.
 local function check_options(self, options)
   local c = class.of(self)
   while c and rawget(c, "call") == nil do c = rawget(c, "super") end
@@ -297,6 +304,7 @@ local function run(self, given, options)
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end
   local passed = complete(options, given[1])
+  if self.autocast ~= false then autocast_options(self, passed) end
   given[given.n + 1] = passed
   local results
   do
@@ -376,8 +384,7 @@ local function call_by_hand(f, name)
   end)
 end
 
----Prepares a class of the library, and those that it is derived from, for scripts that use build
----and call by hand.
+---Prepares a class of the library, and its bases, for scripts that call build and call by hand.
 ---@param c Class
 local function guard(c)
   while c and not guarded[c] and rawget(c, "build") ~= Layer.build do

@@ -1,4 +1,4 @@
--- A layer's losses and metrics: those that it adds while it is called, and the penalties of its
+-- A layer's losses and metrics, which it adds while it is called, and the penalties of its
 -- regularizers.
 
 local args = require "ipulua.base.args"
@@ -10,7 +10,7 @@ local nest = require "ipulua.base.nest"
 local stages = require "ipulua.keras.models.stage_scope"
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 local properties = {}
 
 local function is_value(x)
@@ -96,7 +96,7 @@ function Layer:watch(who)
     .. "the layer's call", who, self.name), "value")
 end
 
--- What a regularizer gives for a value: it may be a function of the script's.
+-- A regularizer's penalty for a value; it may be a function of the script's.
 local function penalty(self, which, regularizer, value)
   local loss = regularizer(value)
   if core.is_tensor(loss) or core.is_variable(loss) or type(loss) == "number" then return loss end
@@ -104,7 +104,7 @@ local function penalty(self, which, regularizer, value)
     args.describe(loss)), "type")
 end
 
--- What was added, evaluated where it is a function.
+-- The added loss, evaluated if it is a function.
 local function added(layer, loss)
   if is_value(loss) then return loss end
   local value = loss()
@@ -149,8 +149,8 @@ function properties.metrics(self)
   return list
 end
 
----Adds what activity_regularizer gives for the results of a call, a packed list: the mean over the
----batch.
+---Adds the penalty of activity_regularizer for the results of a call, a packed list: the mean over
+---the batch.
 ---@package
 function Layer:add_activity_loss(results)
   if not self.activity_regularizer or context.inferring then return end

@@ -86,8 +86,8 @@ local bounds <const> = { -- of the dtypes of whole numbers
   int64 = {math.mininteger, math.maxinteger},
 }
 
--- Boundaries for whole numbers, which reach b when they reach the next whole number. None reaches
--- what lies above them all.
+-- Boundaries for whole numbers. A whole number reaches b if it reaches the next whole number. A
+-- boundary above the dtype's range is left out, since no number reaches it.
 local function whole_boundaries(list, dtype)
   local least, greatest = table.unpack(bounds[dtype])
   local whole = {}

@@ -38,7 +38,7 @@ end
 
 layers.Input = require "ipulua.keras.models.input".Input
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local size_changes <const> = "the size of its output would change from step to step, and shapes "
   .. "are static; use "
 local missing <const> = {

@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
 local Layer = require "ipulua.keras.base.layer"
+local learned = require "ipulua.base.learned"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 
@@ -41,7 +42,7 @@ function IntegerLookup:setup()
       .. self.output_mode, "value")
   end
   if self.pad_to_max_tokens and not self.max_tokens then
-    blame.error("IntegerLookup: 'pad_to_max_tokens' wants 'max_tokens'", "value")
+    blame.error("IntegerLookup: 'pad_to_max_tokens' needs 'max_tokens'", "value")
   end
   local vocabulary, weights = rawget(self, "vocabulary"), rawget(self, "idf_weights")
   rawset(self, "vocabulary", nil)
@@ -67,7 +68,7 @@ function IntegerLookup.from_config(c, config)
   return Layer.from_config(c, config)
 end
 
--- How many numbers come before those of values that aren't known.
+-- The count of numbers in front of those for unknown values.
 local function oov_start(self) return self.mask_token and self.output_mode == "int" and 1 or 0 end
 
 -- How many come before the vocabulary's.
@@ -149,6 +150,7 @@ end
 function IntegerLookup:set_vocabulary(vocabulary, idf_weights)
   local list = without_special(self, as_list(vocabulary))
   check_tokens(self, list)
+  if rawget(self, "_tokens") then learned.change() end
   rawset(self, "_weights", modes.given_weights("IntegerLookup", self.output_mode,
     modes.argument(idf_weights), #list, token_start(self)))
   rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
@@ -156,7 +158,7 @@ end
 
 local get_rows <const> = {{"include_special_tokens", "boolean", true}}
 
----The vocabulary in the order of its numbers, what stands for mask and unknown values first.
+---The vocabulary in the order of its numbers, with the tokens of mask and unknown values first.
 ---@param ... any include_special_tokens
 ---@return integer[]
 function IntegerLookup:get_vocabulary(...)
@@ -185,7 +187,7 @@ local function count_values(self, counts, documents, x)
   for _, value in ipairs(x:reshape{-1}:totable()) do
     local token = math.tointeger(value)
     if not token then
-      blame.error("adapt: IntegerLookup wants integers, got " .. tostring(value), "value")
+      blame.error("adapt: IntegerLookup takes integers, got " .. tostring(value), "value")
     end
     if token ~= self.mask_token and token ~= self.oov_token then
       counts[token] = (counts[token] or 0) + 1
@@ -228,7 +230,7 @@ end
 
 local function constant(list, dtype) return ops.constant(list, {dtype = dtype or "int32"}) end
 
--- Numbers of values, int32 or int64; those of masked ones are `masked`.
+-- Numbers of values, int32 or int64; masked values get `masked`.
 local function numbers_of(self, x, tokens, masked)
   local positions = {}
   for i = 1, #tokens do positions[i] = token_start(self) + i - 1 end

@@ -170,7 +170,7 @@ local function take_arguments(self, rows, ...)
   local a = args.check(self.__name, rows, ...)
   for key, value in pairs(a) do self[key] = value end
   if a.pad_to_max_tokens and not a.max_tokens then
-    blame.error(self.__name .. ": 'pad_to_max_tokens' wants 'max_tokens'", "value")
+    blame.error(self.__name .. ": 'pad_to_max_tokens' needs 'max_tokens'", "value")
   end
 end
 

@@ -263,7 +263,7 @@ function MeanTensor:update_state(values, sample_weight)
   values = base.as_tensor(values, self.dtype)
   if not self.total then self:make_state(values.shape) end
   shapes.check_equal(values.shape, self.total.shape, self.name, "the values",
-    "those of the first batch")
+    "the first batch's")
   sample_weight = base.weight_of(sample_weight)
   local w = ops.ones_like(values)
   if sample_weight ~= nil then
@@ -282,7 +282,7 @@ function MeanTensor:result()
 end
 
 about.say("metrics", {
-  {"Metric", text = "What every metric is: own ones extend it with `update_state(y_true, y_pred, "
+  {"Metric", text = "The base of all metrics; extend it with `update_state(y_true, y_pred, "
     .. "{sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, "
     .. "`reset_state()` clears it."},
 })

@@ -36,7 +36,7 @@ metrics._aliases = {
   iou = "MeanIoU",
 }
 
--- What "accuracy" means for an output: by the loss, else by the shapes of labels and predictions.
+-- The metric "accuracy" of an output: by the loss, else by the shapes of labels and predictions.
 local function for_output(kind, loss, label_shape, output_shape)
   local loss_name = class.of(loss) and class.of(loss).__name or ""
   local last = output_shape[#output_shape] or 1
@@ -59,8 +59,8 @@ end
 metrics._by_output = {accuracy = "accuracy", acc = "accuracy", crossentropy = "crossentropy",
   ce = "crossentropy"}
 
----A metric object from what compile is given. Its name is that under which it was given, but a
----class' own where that is the class' name: "AUC" is auc.
+---A metric object from an entry of compile. Its name is the given one; a class is given its own:
+---"AUC" is auc.
 ---@param given any
 ---@param about {loss: any, label_shape: integer[]?, output_shape: integer[]}?
 ---@return Metric

@@ -60,7 +60,7 @@ function input.Input(...)
 end
 
 about.say("layers", {
-  {"Input", text = "What a functional model begins with: a placeholder with the shape of a sample.",
+  {"Input", text = "The beginning of a functional model: a placeholder with the shape of a sample.",
     section = "Core", sample = "Input{shape = {28, 28}}", wrong = "Input()",
     shapes = "a KerasTensor [-1, 28, 28]: [batch_size or -1, shape…]"},
 })

@@ -50,7 +50,7 @@ end
 
 function Sequential:sublayers() return layer_fields.join(self._stack, Layer.sublayers(self)) end
 
--- What was made for another list of layers.
+-- Drops the programs and the stage assignment of the former list of layers.
 local function discard(self)
   self:discard_programs()
   self._options.assignment = nil
@@ -69,7 +69,7 @@ local function first_input(self)
     or first.dtype)
 end
 
--- A layer called with what the one before it gives.
+-- The result of a layer for the result of the layer before it.
 local function connect(layer, x)
   local y = layer(x)
   if not KerasTensor.is(y) then
@@ -78,7 +78,8 @@ local function connect(layer, x)
   return y
 end
 
--- The graph between a first and a last tensor, and what add_loss and add_metric were given of it.
+-- The graph between a first and a last tensor, with the losses and metrics that add_loss and
+-- add_metric added for it.
 local function between(self, from, to)
   local more = {}
   for i, each in ipairs(self._watched or {}) do more[i] = each.tensor end
@@ -103,8 +104,7 @@ local function extend_graph(self, layer)
   g.outputs, g.output_structure = {y}, y
 end
 
--- Calls of the layers that a graph is made of are forgotten, so that a layer's output is that of
--- the next graph.
+-- The calls of a former graph's layers are forgotten, so that a layer's output is the new graph's.
 local function forget_calls(g)
   for _, node in ipairs(g.nodes) do
     local calls = kept(node.layer, "nodes")
@@ -219,7 +219,8 @@ local function relax(self, leaf)
     forget_calls(former)
     between(self, from, x)
   end)
-  if not ok then keep(self, "_graph", former) end -- a call will say what doesn't fit
+  -- a call will raise the error of a shape that doesn't fit
+  if not ok then keep(self, "_graph", former) end
 end
 
 function Sequential:ensure_built(inputs)

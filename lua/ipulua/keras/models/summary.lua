@@ -22,7 +22,7 @@ local summary = {}
 
 -- ------------------------------------------------ fields
 
--- An extent, or what stands for one.
+-- An extent, or a word for an unknown one.
 local function show_extent(extent)
   if extent == nil or extent == -1 or extent == false then return "None" end
   return tostring(math.type(extent) == "float" and math.tointeger(extent) or extent)
@@ -83,8 +83,8 @@ local function is_functional(description, rows)
   return false
 end
 
--- What {ipu = true} adds: header, width in the classic table, share of the modern one, field of a
--- row.
+-- The columns of {ipu = true}: header, width in the classic table, share of the modern one, field
+-- of a row.
 local ipu_columns <const> = {
   {"Stage", 7, "stage"}, {"Cycles", 14, "cycles"}, {"Bytes", 14, "bytes"}, {"Stash", 7, "stash"},
 }
@@ -199,8 +199,8 @@ local function modern_widths(width, shares)
   return widths
 end
 
--- Widths of what {ipu = true} adds, with spaces: as they are, or where the window is too narrow as
--- their numbers need.
+-- Widths of the columns of {ipu = true}, with spaces: as they are or, if the window is too narrow,
+-- as their numbers need.
 local function ipu_widths(rows, room)
   local wide, narrow, sum = {}, {}, 0
   for i, column in ipairs(ipu_columns) do

@@ -85,7 +85,7 @@ function compile.properties.metrics(self)
   return list
 end
 
--- What compile was given, as in Keras.
+-- The arguments of compile, as in Keras.
 function compile.properties.loss(self)
   return self.compile_arguments and self.compile_arguments.loss
 end

@@ -104,7 +104,7 @@ function compiled.new(given)
   local self = setmetatable({given = given, named = custom_objects.current()}, Compiled)
   self.loss_metric = metrics.Mean{name = "loss"}
   self.output_losses, self.metrics = {}, {}
-  -- what names a loss or a metric wrongly is told at once
+  -- a wrong name of a loss or a metric is an error at once
   each_name(given.loss, losses.get)
   for _, list in ipairs{given.metrics or {}, given.weighted_metrics or {}} do
     each_name(list, function(name) metrics.get(name, {output_shape = {1, 1}}) end)
@@ -163,7 +163,7 @@ end
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
-  -- names mean what they did when compile was called
+  -- names have the meaning that they had when compile was called
   local _ <close> = custom_objects.enter(self.named)
   tracing.outside(function()
     local list = spread(self.given.loss, "loss", outputs)
@@ -196,8 +196,8 @@ local function with_mask(y_pred, weight)
   return mask * weight
 end
 
----The total of the outputs' losses and of further ones; updates the running means. nil where there
----is no loss.
+---The total of the outputs' losses and of further ones; updates the running means. nil if there is
+---no loss.
 ---@param extra userdata[] regularization and added losses
 function Compiled:loss(y_true, y_pred, weights, extra)
   local total
