@@ -3,9 +3,10 @@
 
 #include "target/plan.h"
 
-/* PL popops/reduction, the vectorised vertex: 7 to call it, 26 to load its state, 28 to begin;
- * of each vector of outputs a cycle for each vector of partials, 12 to zero, store and loop. The
- * 10 that PL counts to find each region of partials would make published reductions too slow. */
+/* PL popops/reduction, the vectorised vertex: 7 cycles to call it, 26 to load its state, 28 to
+ * begin. For each vector of outputs it takes a cycle for each vector of partials, and 12 to zero,
+ * store and loop. PL also counts 10 to find each region of partials. With them published reductions
+ * would be too slow. */
 static double vertex(const Target *t, double outputs, double depth) {
   double vectors = ceil_ratio(outputs, 4), w = (double)t->workers;
   return w * (7 + 26 + 28 + ceil_ratio(vectors, w) * (depth + 12));
@@ -36,9 +37,9 @@ static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank)
   return s;
 }
 
-/* PL ReductionPlan, calculateNextStep: sums of many tiles meet in a stage of their own, unless
- * they come from 64 each at most, or from less than twice the root of the tiles and nearly all
- * tiles have some. */
+/* PL ReductionPlan, calculateNextStep: sums of many tiles are added in two stages. One is enough if
+ * they come from at most 64 tiles each, or if they come from less than twice the root of the tiles
+ * and nearly all tiles have some. */
 static int count_stages(const Target *t, const Spread *s, double used) {
   if (s->tiles <= 1) return 0;
   double tiles = (double)t->tiles;
@@ -211,7 +212,8 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
                  : kind == COST_ARG ? 3
                                     : 1;
   bool cut = cuts_rows(t, d, kind, axes, rank, &s);
-  /* The workers share the partials of all vectors, several those of one, and add what each has. */
+  /* The workers share the partials of all vectors. Several may share one vector's, and add their
+   * sums. */
   double shared = vertex(t, s.outputs, scale * vectors * s.depth / w) +
                   vertex(t, s.outputs, scale * ceil_ratio(w, vectors));
   double local = cut ? shared : vertex(t, s.outputs, scale * s.depth);
@@ -228,8 +230,7 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
     cost_step(&c, t, "reduce across tiles", mine * sum_bytes * depth,
               vertex(t, mine, scale * depth));
   c.flops = total;
-  /* What is collected takes the place of the local sums; with it come the vertices of another
-   * stage. */
+  /* Received sums replace the local ones, and the vertices of another stage are added. */
   double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1),
          collected = mine * sum_bytes * (depth + 1);
   if (stages) c.uneven_bytes = 150 + fmax(0, collected - sums);
