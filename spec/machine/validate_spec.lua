@@ -132,12 +132,19 @@ describe("build/validate", function()
       for _, id in ipairs{"resnet50_tr_bs1_bm128L0A0_reduce", "resnet50_tr_bs1_cnv_reduce"} do
         near("max_tile_bytes", id, chip, chip == "gc2" and 0 or 0.1)
       end
+      -- partial sums never lie in one region on GC2: two small factorisations take the workers'
+      -- instructions there, and the units on GC200; and the plan of a large layer
+      for _, half in ipairs{"true", "false"} do
+        near("max_tile_bytes", "cholesky_batch_2_dim_64_block_16_lower_" .. half .. "_type_float",
+          chip, 0.01)
+      end
+      near("total_bytes", "bert_kqv_384x1024x3072", chip, 0.03)
       -- the smaller part of a field that isn't cut evenly
       near("cycles", "inception_tr_bs1_i1_dmaxpool", "gc200", 0.05)
     end
     for name, limit in pairs{["cholesky total_bytes"] = 15, ["triangular_solve cycles"] = 9,
       ["triangular_solve total_bytes"] = 15,
-      ["fc total_bytes"] = 7, ["cholesky max_tile_bytes"] = 25,
+      ["fc total_bytes"] = 5, ["cholesky max_tile_bytes"] = 15,
       ["reduce max_tile_bytes"] = 5, ["lstm cycles"] = 5} do
       assert.is_true(off[name].sum / off[name].n <= limit, name)
     end

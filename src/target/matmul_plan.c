@@ -91,14 +91,31 @@ static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_
 /* Stages in which `depth` partial sums become one. */
 static int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
 
-/* One reduce vertex: outputs of one tile, each a sum of depth partials (PL ConvReduce
- * estimators). */
+/* Sums that a tile collects lie in one region if that takes less than a sixteenth of its memory, in
+ * whole memory elements, and if they fill vectors (PL checkPartialsSizeForSingleInputReduce). On
+ * GC2 one element is a sixteenth. */
+static bool in_one_region(const Target *t, double outputs, double depth, double partial_bytes) {
+  double element = (double)t->element_bytes, collected = (depth - 1) * outputs * partial_bytes;
+  return ceil(collected / element) * element < (double)t->tile_bytes / 16 &&
+         fmod(outputs, partial_bytes >= 4 ? 4 : 8) == 0;
+}
+
+/* One reduce vertex: outputs of one tile, each a sum of depth partials (PL
+ * getReduceCycleEstimate). */
 static double reduce_vertex(const Target *t, double outputs, double depth, double partial_bytes,
                             bool half_out) {
   double group = partial_bytes >= 4 ? 4 : 8, w = (double)t->workers;
-  double share = ceil_ratio(ceil_ratio(outputs, group), w);
   double store = (partial_bytes >= 4 ? 8 : 10) - (half_out ? 1 : 0);
-  return w * (20 + (2 * (depth - 1) + store) * share) + 33;
+  if (in_one_region(t, outputs, depth, partial_bytes))
+    return w * (20 + (2 * (depth - 1) + store) * ceil_ratio(outputs / group, w)) + 33;
+  /* A region for each partial. Loops beside those that all workers have are of one output each. */
+  double cycles = 32, loops = floor(outputs / group);
+  int rest = (int)(outputs - group * loops);
+  for (int i = 1; i < (int)group; i *= 2) loops += rest & i ? 1 : 0;
+  double all = floor(loops / w);
+  if (all * w < loops && rest) cycles += 2 * depth + (partial_bytes >= 4 ? 13 : 11);
+  else if (all * w < loops) all++;
+  return w * (cycles + (3 * depth + store - 1) * all);
 }
 
 /* Partial sums come together in stages: the depth of each but the last. */
@@ -300,6 +317,9 @@ static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShap
   if (u.units == 16) {
     Units half = half_of(&u);
     Plan few = plan_grain(t, &half, s, half.units, proportion);
+    if (is_better(&few, &p)) p = few;
+    half.group /= 2;
+    few = plan_grain(t, &half, s, half.units, proportion);
     if (is_better(&few, &p)) p = few;
   }
   double macs = (double)s->groups * (double)s->rows * (double)s->in * (double)s->out;

@@ -184,6 +184,21 @@ static int64_t copied_columns(const Target *t, Dtype d, ReduceKind kind, const R
   return found;
 }
 
+/* Whether the workers share the rows of an output. PL splitTwoStageReductionsBetweenWorkers: if
+ * each then has half of them or less and saves 30 cycles, of partials that take one for each vector
+ * of sums. That is for vectors of outputs whose rows lie outside of them. */
+static bool cuts_rows(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank,
+                      const Spread *s) {
+  double w = (double)t->workers, width = vector_width(t, d);
+  int last = rank - 1;
+  while (last > 0 && axes[last].extent == 1) last--;
+  if (axes[last].reduced || s->outputs < 4 || (kind != COST_SUM && kind != COST_MAX))
+    return ceil_ratio(s->outputs, 4) < w && s->depth >= 2 * w;
+  double parts = fmin(w, ceil_ratio(s->outputs, kind == COST_SUM ? 2 * width : width));
+  double sums = kind == COST_MAX ? width : 4;
+  return 2 * parts <= w && s->depth >= 6 && s->elements / parts / sums > 60;
+}
+
 Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank) {
   Cost c = cost_free();
   double total = 1;
@@ -196,7 +211,7 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
                      ? (element_bytes(d) >= 4 ? LOG_ADD_VECTOR_F32 : LOG_ADD_VECTOR_F16)
                  : kind == COST_ARG ? 3
                                     : 1;
-  bool cut = kind != COST_MAX && vectors < w && s.depth >= 2 * w;
+  bool cut = cuts_rows(t, d, kind, axes, rank, &s);
   /* The workers share the partials of all vectors. Several may share one vector's, and add their
    * sums. */
   double shared = vertex(t, s.outputs, scale * vectors * s.depth / w) +

@@ -59,10 +59,14 @@ static Cost cholesky_round(const Target *t, Dtype d, int64_t batch, int64_t bloc
 
 static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   Cost c = cost_free();
-  double b = (double)block, rounds = (double)batch / (double)t->tiles,
-         blocks = (double)ceil_div(n, block);
-  factorise(&c, t, d, b);
-  cost_repeat(&c, ceil_ratio(fmax(1, ceil(rounds)), (double)t->workers) * blocks);
+  double rounds = ceil_ratio(fmax(1, ceil((double)batch / (double)t->tiles)), (double)t->workers);
+  /* the last block holds the remaining rows of the matrix (PL factoriseBlocked) */
+  int64_t whole = (n - 1) / block;
+  Cost last = cost_free();
+  factorise(&last, t, d, (double)(n - whole * block));
+  cost_repeat(&last, rounds);
+  if (whole > 0) factorise(&c, t, d, (double)block), cost_repeat(&c, rounds * (double)whole);
+  cost_then(&c, &last);
   /* the remaining matrix shrinks by a block each time: priced at no more than eight sizes */
   int64_t rounds_left = ceil_div(n, block) - 1, each = ceil_div(rounds_left, 8);
   for (int64_t done = 0; done < rounds_left; done += each) {
@@ -76,7 +80,7 @@ static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int6
   cost_step(&c, t, "mask", 0, 25);
   /* the products' programs are on fewer tiles than the matrices, or the other way round */
   double busy = c.tiles;
-  c.tiles = fmax(busy, hold_matrices(t, d, batch, n, n, b).tiles);
+  c.tiles = fmax(busy, hold_matrices(t, d, batch, n, n, (double)block).tiles);
   c.bytes[MEMORY_VERTEX_CODE] *= busy / c.tiles, c.bytes[MEMORY_VERTEX_STATE] *= busy / c.tiles;
   add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
@@ -120,7 +124,7 @@ static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b)
 
 /* Bytes of code, by published totals of solves (three with rows of several columns, three of one):
  * for each byte that a row's product gathers, for each piece of a triangle that is laid out. */
-static const double gather_code = 0.5, piece_code = 16;
+static const double gather_code = 0.7, piece_code = 16;
 
 /* Several columns, rows one after the other: a product with the rows above, a subtraction and a
  * copy into place. A tile holds this many solved bytes of whole blocks (PL
