@@ -65,7 +65,10 @@ static int read_csv(lua_State *L) {
   CsvOptions o = {.dtype = bind_check_dtype(L, 2),
                   .separator = separator[0],
                   .has_header = lua_toboolean(L, 4)};
-  double fill = luaL_optnumber(L, 6, 0);
+  CsvFill fill = {.number = luaL_optnumber(L, 6, 0)};
+  int is_whole;
+  fill.whole = lua_tointegerx(L, 6, &is_whole);
+  fill.is_whole = is_whole != 0;
   if (!lua_isnoneornil(L, 6)) o.fill = &fill;
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);
@@ -264,7 +267,7 @@ static ImageFormat check_format(lua_State *L, int index) {
 
 static int write_image(lua_State *L) { /* (path, tensor, whether as JPEG, quality | nil) */
   const char *path = luaL_checkstring(L, 1);
-  lua_settop(L, 4); /* a tensor's values may be pushed behind them */
+  lua_settop(L, 4); /* the values of a tensor may be pushed above them */
   Tensor *t = bind_concrete(L, 2, "image.write");
   Error e = {0};
   image_write(&e, path, t, check_format(L, 3), (int)luaL_optinteger(L, 4, JPEG_QUALITY));

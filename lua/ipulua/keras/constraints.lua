@@ -43,7 +43,7 @@ end
 ---No element is negative.
 local NonNeg = declare("NonNeg", {})
 function NonNeg:project(w) -- luacheck: ignore 212
-  return w * ops.cast(ops.greater_equal(w, 0), w.dtype)
+  return ops.where(ops.less(w, 0), ops.zeros_like(w), w)
 end
 
 ---Norms along an axis are 1.
@@ -108,7 +108,7 @@ function constraints.get(value)
 end
 
 about.say("constraints", {
-  {"Constraint", text = "What every constraint is: own ones extend it with `project(w)`, the new "
+  {"Constraint", text = "The base of all constraints; extend it with `project(w)`, the new "
     .. "weight."},
   {"MaxNorm", text = "Vectors along an axis no longer than max_value."},
   {"MinMaxNorm", text = "Vectors along an axis neither shorter nor longer."},

@@ -66,10 +66,10 @@ function ELU:call(x) return ops.nn.elu(x, {alpha = self.alpha}) end
 ---@class ThresholdedReLU: Layer
 local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, range = "[0, inf)"}})
 function ThresholdedReLU:call(x)
-  return x * ops.cast(ops.greater(x, self.theta), x.dtype)
+  return ops.where(ops.less_equal(x, self.theta), ops.zeros_like(x), x)
 end
 
--- What masked elements are lowered by before the softmax.
+-- The number by which masked elements are lowered before the softmax.
 local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float64 = -1e9}
 
 ---e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape,

@@ -5,12 +5,13 @@ local Layer = require "ipulua.keras.base.layer"
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
 
 local cells = {}
 
--- Rows of all cells, between their activations and what is their own.
+-- Rows of all cells, between their activations and their own rows.
 local common_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
   {"recurrent_initializer", "initializer", "orthogonal"},
@@ -213,7 +214,7 @@ function GRUCell:step(projected, states, state_mask)
   return y, {y}
 end
 
--- ------------------------------------------------ cells of one's own
+-- ------------------------------------------------ cells of a script
 
 ---Zero states for a batch, of each of the sizes: an integer or a shape without the batch.
 ---@param sizes any
@@ -282,7 +283,7 @@ function StackedRNNCells:setup()
   for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end
 end
 
--- Each cell for what the one before it gives.
+-- Calls each cell with the result of the cell before it.
 function StackedRNNCells:build(input_shape)
   local shape = table.move(input_shape, 1, #input_shape, 1, {})
   for _, cell in ipairs(self.cells) do
@@ -301,10 +302,20 @@ function StackedRNNCells:get_initial_state(batch_size, dtype)
   return states
 end
 
+-- How many states a cell has; one of cells has those of all.
+local function state_count(cell)
+  if not class.is_a(cell, StackedRNNCells) then
+    return type(cell.state_size) == "table" and #cell.state_size or 1
+  end
+  local count = 0
+  for _, inner in ipairs(cell.cells) do count = count + state_count(inner) end
+  return count
+end
+
 function StackedRNNCells:call(x, states, options)
   local new, at = {}, 1
   for _, cell in ipairs(self.cells) do
-    local count = type(cell.state_size) == "table" and #cell.state_size or 1
+    local count = state_count(cell)
     local own = table.move(states, at, at + count - 1, 1, {})
     local after
     x, after = cell(x, own, {training = options.training})

@@ -91,7 +91,11 @@ function Bidirectional:build(input_shape)
 end
 
 ---Sets the states kept between batches to zero, in both directions.
-function Bidirectional:reset_states()
+function Bidirectional:reset_states(values)
+  if values ~= nil then
+    blame.error("reset_states: of Bidirectional it takes no values; its layers take them: "
+      .. "layer.forward_layer:reset_states(values)", "type")
+  end
   for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
 end
 
@@ -189,8 +193,8 @@ function TimeDistributed:call(x, options)
   return table.unpack(results, 1, results.n)
 end
 
----The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps
----that hold something.
+---The mask of the results: from the inner layer's compute_mask of all steps, else true for steps
+---with any true element.
 ---Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
 function TimeDistributed:compute_mask(inputs, mask)
   if not args.is_tensor(inputs) then

@@ -41,7 +41,7 @@ end
 
 local paddings <const> = {NOTSET = true, VALID = true, SAME_UPPER = true, SAME_LOWER = true}
 
--- What a node's attributes say of its windows: {size, strides, dilations, pads, auto, ceil}.
+-- The attributes of a node's windows: {size, strides, dilations, pads, auto, ceil}.
 local function windows_of(x, a, n, size)
   local count = #x[1].shape - 2
   if count < 1 or count > 3 then
@@ -60,8 +60,9 @@ local function windows_of(x, a, n, size)
     pads = positive_list(n, "pads", a.pads, 2 * count, 0)}
 end
 
--- What windows need around an image (channels last): {before …}, {behind …}, and what ceil_mode
--- adds behind, for a window that begins in the image or the frame before it.
+-- The frame that windows need around an image (channels last): {before …}, {after …}. The third
+-- result is the addition of ceil_mode after it, for a window that begins in the image or in the
+-- frame before it.
 local function frame_of(v, w)
   local before, behind, more, count = {}, {}, {}, #w.size
   for i = 1, count do
@@ -245,7 +246,7 @@ function interpret.MaxPool(x, a, n)
   return values.dtype == dtype and values or ops.cast(values, dtype), at
 end
 
--- Means of windows, those of their frames included.
+-- Means of windows, elements of the frame included.
 local function mean_pool(n, image, w)
   if not is_dilated(w) then return ops.nn.avg_pool(image, window(w)) end
   local size = 1
@@ -255,7 +256,7 @@ end
 
 -- Sums of windows, divided by how many of their elements count: pads with count_include_pad only,
 -- ceil_mode's never.
-function interpret.AveragePool(x, a, n)
+interpret.AveragePool = tools.widened(function(x, a, n)
   local w, image, counts_pads = windows_of(x, a, n), to_last(x[1]), a.count_include_pad == 1
   local before, behind, more = frame_of(image, w)
   local wide = padded(n, image, before, add(behind, more))
@@ -267,13 +268,14 @@ function interpret.AveragePool(x, a, n)
     out = out / mean_pool(n, counted, w)
   end
   return to_first(out)
-end
+end)
 
 -- ------------------------------------------------ normalisation
 
--- f(x, …) in the widest of the operands' float types; the result is of x's.
+-- f(x, …) in the widest of the operands' float types, which is float32 at least; the result is of
+-- x's.
 local function in_widest(x, f)
-  local widest = x[1].dtype
+  local widest = x[1].dtype == "float64" and "float64" or "float32"
   for i = 2, x.n do
     if x[i] and x[i].dtype ~= widest and widest ~= "float64" then
       widest = x[i].dtype == "float64" and "float64" or "float32"
@@ -317,13 +319,13 @@ local function normalised(v, axes, epsilon)
   return d * scale, mean, scale
 end
 
-function interpret.InstanceNormalization(x, a)
+interpret.InstanceNormalization = tools.widened(function(x, a)
   local rank = #x[1].shape
   return normalised(x[1], range(2, rank - 1), a.epsilon) * channels(x[2], rank)
     + channels(x[3], rank)
-end
+end)
 
--- With stash_type 1 the statistics, and what comes of them, are float32.
+-- With stash_type 1 the statistics and their results are float32.
 function interpret.LayerNormalization(x, a, n)
   local rank, epsilon = #x[1].shape, a.epsilon
   local axes = range(tools.axis(n, a.axis, rank), rank - 1)

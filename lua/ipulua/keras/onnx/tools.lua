@@ -1,4 +1,4 @@
--- What the files that interpret ONNX's nodes share, and those that make them.
+-- Functions that the files share which interpret or make ONNX's nodes.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -56,7 +56,7 @@ function tools.filled(count, value)
   return list
 end
 
----An axis from 0; the last one may be the rank (of what stands between axes).
+---An axis from 0; the last one may be the rank (for positions between axes).
 function tools.axis(n, axis, rank, last)
   local at = axis < 0 and axis + rank or axis
   if at < 0 or at > (last or rank - 1) then
@@ -72,6 +72,24 @@ function tools.channels(v, rank)
   local shape = tools.filled(rank, 1)
   shape[2] = -1
   return ops.reshape(v, shape)
+end
+
+---f, computed in float32 where a node's first operand has 16 bits: sums on the way may be greater
+---than what 16 bits hold. The results have the operand's type again.
+---@param f fun(x: table, a: table, n: table): userdata ...
+function tools.widened(f)
+  return function(x, a, n)
+    local dtype, wide = x[1].dtype, {n = x.n}
+    if dtype ~= "float16" and dtype ~= "bfloat16" then return f(x, a, n) end
+    for i = 1, x.n do
+      wide[i] = x[i] and x[i].dtype == dtype and ops.cast(x[i], "float32") or x[i]
+    end
+    local results = table.pack(f(wide, a, n))
+    for i = 1, results.n do
+      if results[i].dtype == "float32" then results[i] = ops.cast(results[i], dtype) end
+    end
+    return table.unpack(results, 1, results.n)
+  end
 end
 
 -- ------------------------------------------------ sizes
