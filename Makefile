@@ -363,7 +363,7 @@ NIGHTLY := walk-check kills nightly-specs new-seeds mutants debug asan tsan comp
 mutants: all ## plant each mistake of spec/mutants in a copy: the check that the patch names must fail
 	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD='$(BUILD)' CC='$(CC)' spec/support/mutants.sh
 nightly-specs:
-	+@TIER=nightly $(RUN_STAGES) build checks specs
+	+@TIER=nightly FAILING_EVERY=1 $(RUN_STAGES) build checks specs
 SEED ?= $(shell date +%s)
 new-seeds: all checks
 	@BUILD="$(BUILD)" spec/support/new_seeds.sh $(SEED)
@@ -380,14 +380,15 @@ lint-lua:
 lint-symbols: $(OBJECTS) $(API_OBJECTS) $(LUA_OBJECTS) $(CLI_OBJECTS)
 	@lua5.4 spec/support/unreferenced.lua $^
 	@lua5.4 spec/support/kernel_symbols.lua $(filter $(BUILD)/kernels/%,$^)
-# C as .clang-format wants it; tables may be fenced ("clang-format off"), and FENCES=yes lists the fences.
+# C as .clang-format wants it. Tables may be fenced ("clang-format off"): one line counts the fences by file, FENCES=yes lists each.
 FORMATTED = $(shell find $(wildcard src spec examples docs) -name '*.[ch]')
 CLANG_FORMAT := clang-format-19
 FENCES ?=
 lint-format:
 	@command -v $(CLANG_FORMAT) >/dev/null || { echo "lint: $(CLANG_FORMAT) is missing (make deps installs it); the formatting of C isn't checked"; exit 1; }
 	@$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
-	@test -z "$(FENCES)" || grep -n 'clang-format off' $(FORMATTED)
+	@if test -n "$(FENCES)"; then grep -n 'clang-format off' $(FORMATTED); \
+	else echo "tables fenced from clang-format:" $$(grep -c 'clang-format off' $(FORMATTED) | sed -n '/:0$$/d; s/:1$$//; s/:/ /; p' | sed 's/ \(.*\)/ (\1)/'); fi
 format: ## format all C, with clang-format 19
 	@$(CLANG_FORMAT) -i $(FORMATTED)
 
@@ -448,7 +449,7 @@ COVERED := -O1 -g --coverage -fprofile-update=atomic -DIPULUA_APART
 .PHONY: coverage
 coverage: all ## lines and branches by folder that the checks and specs run; thresholds and their two sides
 	@find build-coverage -name '*.gcda' -delete 2>/dev/null; true
-	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' FAILING_TRIES=300 spec/support/run.sh build checks specs || \
+	+@MAKE='$(MAKE)' JOBS=$(JOBS) BUILD=build-coverage CC='$(CC)' CFLAGS='$(COVERED)' FAILING_EVERY=1 spec/support/run.sh build checks specs || \
 	  echo 'something failed: counts are of what ran'
 	@build-coverage/ipulua spec/support/fuzz/main.lua $(SECONDS) $(FUZZ_SEED) || true
 	@$(BUILD)/ipulua spec/support/coverage.lua build-coverage

@@ -133,11 +133,18 @@ static int scope_key(lua_State *L) {
   return 1;
 }
 
+/* A text that is no longer than the present one needs no memory, so that leaving a scope of names
+ * can't fail. */
 static int set_text(lua_State *L, char **slot) {
-  char *text = strdup(luaL_checkstring(L, 1));
-  if (!text) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
-  free(*slot);
-  *slot = text;
+  const char *text = luaL_checkstring(L, 1);
+  size_t bytes = strlen(text) + 1;
+  if (!*slot || strlen(*slot) + 1 < bytes) {
+    char *longer = malloc(bytes);
+    if (!longer) return bind_fail(L, ERR_OUT_OF_MEMORY, "out of memory");
+    free(*slot);
+    *slot = longer;
+  }
+  memcpy(*slot, text, bytes);
   return 0;
 }
 

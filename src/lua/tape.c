@@ -89,8 +89,15 @@ Tensor *tape_noted(const Tape *t, const Value *v) {
 
 /* ---- the values of tensors ---- */
 
-static bool give_value(Tape *t, Tensor *tensor, Value *v) {
-  return tape_note(t, v, tensor) && tensor_map_put(&t->known, tensor, v, NULL);
+static Value *out_of_memory(Tape *t) {
+  fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+  return NULL;
+}
+
+/* NULL: the graph has an error. */
+static Value *give_value(Tape *t, Tensor *tensor, Value *v) {
+  return tape_note(t, v, tensor) && tensor_map_put(&t->known, tensor, v, NULL) ? v
+                                                                               : out_of_memory(t);
 }
 
 /* An input, if it is met for the first time. */
@@ -98,7 +105,7 @@ static Value *value_of_tensor(Tape *t, Tensor *tensor) {
   const TensorSlot *s = tensor_map_find(&t->known, tensor);
   if (s) return s->value;
   Value *v = graph_input(t->graph, &tensor->type, NULL);
-  return v && give_value(t, tensor, v) ? v : NULL;
+  return v ? give_value(t, tensor, v) : NULL;
 }
 
 static bool note_reading(Tape *t, Variable *v, Value *value) {
@@ -121,7 +128,8 @@ static Value *value_of_variable(Tape *t, Variable *v) {
   if (s && s->variable == v && !v->writers)
     return s->value; /* what a program is writing on is another value each time */
   Value *value = graph_input(t->graph, &v->type, v->name);
-  return value && note_reading(t, v, value) ? value : NULL;
+  if (!value) return NULL;
+  return note_reading(t, v, value) ? value : out_of_memory(t);
 }
 
 Value *tape_value_at(lua_State *L, Tape *t, int index) {
@@ -148,8 +156,7 @@ static void record(Tape *t, const OpDef *op, Value *const *in, int count, const 
   Graph *g = t->graph;
   Node *n = graph_node(g, op, in, count, attrs);
   for (int i = 0; n && i < out_count; i++)
-    if (!give_value(t, out[i], &n->out[i]))
-      fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    if (!give_value(t, out[i], &n->out[i])) return;
 }
 
 void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, int count,

@@ -169,9 +169,11 @@ static int push_gradients(lua_State *L, Tape *t, const Question *q) {
   for (int i = 0; i < q->x_count; i++) {
     Tensor *tensor = q->dx[i] ? tape_noted(t, q->dx[i]) : NULL;
     const TensorSlot *s = tensor ? tensor_map_find(&t->known, tensor) : NULL;
-    if (tensor && !s && t->records) tensor_map_put(&t->known, tensor, q->dx[i], NULL);
-    Error e = {0}; /* a variable's own tensor stays its own */
-    if (tensor)
+    Error e = {0};
+    if (tensor && !s && t->records && !tensor_map_put(&t->known, tensor, q->dx[i], NULL))
+      fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+    bind_check(L, &e);
+    if (tensor) /* a variable's own tensor stays its own */
       tensor = s && s->variable ? tensor_view(&e, tensor, &tensor->type, tensor->stride, 0)
                                 : tensor_retain(tensor);
     bind_check(L, &e);

@@ -121,8 +121,10 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {
       Error e = {0};
-      v->value = tensor_new(&e, &v->type);
+      Tensor *zeros = tensor_new(&e, &v->type); /* the variable's own value is still to be made */
       bind_check(L, &e);
+      bind_push_tensor(L, zeros);
+      return zeros;
     }
     if (!v->value)
       bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",

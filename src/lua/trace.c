@@ -65,6 +65,7 @@ void trace_ref_end(TraceRef *r, const TraceRef *below, const lua_State *thread, 
 static void keep_text(Graph *g, const char **slot, const char *text) {
   if (!text || !*text) *slot = NULL;
   else if (!*slot || strcmp(*slot, text)) *slot = arena_string(g->arena, text);
+  if (text && *text && !*slot) fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
 }
 
 void bind_mark_line(lua_State *L, Graph *g) { bind_mark_at(bind_state(L), g, bind_where(L)); }

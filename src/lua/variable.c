@@ -225,6 +225,7 @@ static int totable(lua_State *L) { return call_method(L, "totable"); }
 static int text(lua_State *L) {
   Variable *v = bind_check_variable(L);
   char buffer[TYPE_TEXT];
+  if (!v->value) bind_initialise(L, 1);
   if (!v->value) {
     lua_pushfstring(L, "variable '%s' %s, not initialised", v->name, type_text(&v->type, buffer));
     return 1;
@@ -237,6 +238,7 @@ static int text(lua_State *L) {
 /* At the prompt: the text of its value, under its own name. */
 static int repr(lua_State *L) {
   Variable *v = bind_check_variable(L);
+  if (!v->value) bind_initialise(L, 1);
   if (!v->value) return text(L);
   bind_concrete(L, 1, v->name);
   if (!luaL_callmeta(L, -1, "__repr")) return text(L);
@@ -266,6 +268,11 @@ static int kept_field(lua_State *L, const char *name) {
                                                               : bind_refuse_field(L, "variable");
 }
 
+static void push_initialised(lua_State *L, const Variable *v) {
+  if (!v->value) bind_initialise(L, 1);
+  lua_pushboolean(L, v->value != NULL);
+}
+
 static int get_field(lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
@@ -287,7 +294,7 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "trainable")) lua_pushboolean(L, v->trainable);
   else if (!strcmp(name, "remote")) lua_pushboolean(L, v->remote);
   else if (!strcmp(name, "of_optimizer")) lua_pushboolean(L, v->of_optimizer);
-  else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
+  else if (!strcmp(name, "initialized")) push_initialised(L, v);
   else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
   else if (!strcmp(name, "T")) bind_push_transposed(L, 1);

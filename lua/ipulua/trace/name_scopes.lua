@@ -14,8 +14,8 @@ function names.qualified(name) return (here().prefix or "") .. name end
 
 local function enter(new)
   local former = here().prefix
+  core.set_name_prefix(new) -- it may fail for want of memory
   here().prefix = new
-  core.set_name_prefix(new)
   return function()
     here().prefix = former
     core.set_name_prefix(former or "")

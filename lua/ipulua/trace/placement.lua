@@ -250,8 +250,8 @@ function placement.frontend_attribute(...)
   local function set_attribute(value)
     local attributes = placement.frontend_attributes()
     attributes[a.attribute_name] = value
-    here().attributes = next(attributes) and attributes
     core.set_attributes(next(attributes) and json.encode(attributes) or "")
+    here().attributes = next(attributes) and attributes
   end
   set_attribute(a.attribute_value)
   return scope.new("frontend_attribute(" .. a.attribute_name .. ")", function()

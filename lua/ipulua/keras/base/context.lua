@@ -53,8 +53,7 @@ end
 local deepest <const> = 40
 
 -- Nodes are named after the layers that make them.
-local function name_nodes()
-  local path = context.path
+local function name_nodes(path)
   names.set_layers(#path > 0 and table.concat(path, "/") .. "/" or "")
 end
 
@@ -64,7 +63,7 @@ Call.__close = function(self)
   context.training = self.training
   context.depth = context.depth - 1
   context.path = self.path
-  name_nodes()
+  name_nodes(self.path)
 end
 
 ---The path of what is called `name` within what is being called.
@@ -81,15 +80,19 @@ end
 ---@param name string
 ---@param training boolean?
 function context.enter(name, training)
+  if type(name) ~= "string" then -- before anything is entered
+    blame.error("a layer's name must be a string, its field 'name' is " .. type(name), "type")
+  end
   if context.depth >= deepest then
     blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper "
       .. "than %d", name, deepest), "runtime")
   end
   local call = setmetatable({training = context.training, path = context.path}, Call)
+  local path = context.extended(name)
+  name_nodes(path) -- it may fail for want of memory
   context.training = training
   context.depth = context.depth + 1
-  context.path = context.extended(name)
-  name_nodes()
+  context.path = path
   return call
 end
 
