@@ -239,6 +239,9 @@ function ipu.load(...)
 end
 
 require "ipulua.base.start"
+blame.hinting(function(problem)
+  return require("ipulua.tools.explain").message(problem)
+end)
 func.attend_by(function()
   require "ipulua.machine.compile_progress"
   return require "ipulua.machine.report"

@@ -115,12 +115,17 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
--- Lua's own words for a name that is misspelt get the name that is meant, while the frame that
--- failed is still there.
+local hint -- see blame.hinting
+
+---From now on f(message) adds the name that is meant to Lua's own words for a misspelt one, or gives
+---nil.
+---@param f fun(message: string): string?
+function blame.hinting(f) hint = f end
+
+-- The frame that failed is still there, and f may look into it.
 local function with_hint(problem)
-  if type(problem) ~= "string" or not problem:find(": attempt to ", 1, true) then return problem end
-  local hinted = require "ipulua.tools.explain".message(problem)
-  return hinted or problem
+  local is_lua_s = type(problem) == "string" and problem:find(": attempt to ", 1, true)
+  return is_lua_s and hint and hint(problem) or problem
 end
 
 ---pcall for functions of a script: who raises the error again raises it with its hint.

@@ -15,8 +15,8 @@ end
 -- files whose functions stand before methods
 local guards <const> = {class = true, layer_calls = true, by_name = true}
 
----A method as it was written, without the check that it is called with a colon, of a layer that is
----built, or with arguments by name.
+---A method as it was written. Functions around it check that it is called with a colon and that a
+---layer is built, or take arguments by name.
 ---@param f function
 ---@return function
 function comments.written(f)
