@@ -117,8 +117,7 @@ end
 
 local hint -- see blame.hinting
 
----From now on f(message) adds the name that is meant to Lua's own words for a misspelt one, or gives
----nil.
+---From now on f(message) adds the intended name to Lua's own words for a misspelt one; nil: none.
 ---@param f fun(message: string): string?
 function blame.hinting(f) hint = f end
 
