@@ -2214,6 +2214,13 @@ function ipu.data.from_image_folder(path, options) end
 ---@overload fun(...): ipulua.Dataset
 ipu.data.Dataset = {}
 
+---f(dataset), for chains: what f gives is a dataset, too.
+---Shapes: those of the dataset that f gives
+---Errors: f gives no dataset: `ds:apply(function() return 1 end)`
+---@param transformation_func function
+---@return ipulua.Dataset
+function ipu.data.Dataset:apply(transformation_func) end
+
 ---Stacks batch_size elements; without drop_remainder the first extent is unknown.
 ---Shapes: [...] → [batch_size, ...]; [-1, ...] without drop_remainder
 ---Errors: a size below 1; when read, elements of unequal shapes: `ds:batch(0)`
@@ -2317,6 +2324,14 @@ function ipu.data.Dataset:padded_batch(batch_size, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:prefetch(options) end
 
+---The last state: f, called in Lua, makes a new one of the state and an element, for each in turn.
+---Shapes: those that f gives
+---Errors: f gives nothing: `ds:reduce(0, function() end)`
+---@param initial_state any
+---@param reduce_func function
+---@return any
+function ipu.data.Dataset:reduce(initial_state, reduce_func) end
+
 ---All its elements, count times; without a count for ever.
 ---Shapes: as they were
 ---Errors: a count that is no integer: `ds:repeat_n(0.5)`
@@ -2353,6 +2368,14 @@ function ipu.data.Dataset:skip(count) end
 ---@param count integer
 ---@return ipulua.Dataset
 function ipu.data.Dataset:take(count) end
+
+---The elements before the first one for which predicate gives false (a bool scalar). It is called
+---in Lua.
+---Shapes: predicate [...] → []; elements as they were
+---Errors: when read, a predicate that gives no bool scalar: `ds:take_while(function(i) return i end):iter()()`
+---@param predicate function
+---@return ipulua.Dataset
+function ipu.data.Dataset:take_while(predicate) end
 
 ---The slices of the elements along their first axis, one by one.
 ---Shapes: [n, ...] → n elements [...]

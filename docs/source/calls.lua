@@ -158,6 +158,7 @@ calls.api = {
   ["data.Dataset:bucket_by_sequence_length"] = {"data.range(8):bucket_by_sequence_length{"
     .. "element_length_func = function() return 1 end, bucket_boundaries = {4}, "
     .. "bucket_batch_sizes = {2, 2}}:iter()()"},
+  ["data.Dataset:apply"] = {"ds:apply(function(d) return d:take(2) end):iter()()"},
   ["data.Dataset:cache"] = {"ds:cache():iter()()"},
   ["data.Dataset:cardinality"] = {"ds:cardinality()"},
   ["data.Dataset:concatenate"] = {"#ds:concatenate(data.range(3))"},
@@ -172,9 +173,12 @@ calls.api = {
   ["data.Dataset:padded_batch"] = {"data.from_tensor_slices(ipu.ones{4, "
     .. "2}):padded_batch(2):iter()()"},
   ["data.Dataset:prefetch"] = {"ds:prefetch(2):iter()()"},
+  ["data.Dataset:reduce"] = {"ds:reduce(0, function(sum, i) return sum + i end)"},
   ["data.Dataset:repeat_n"] = {"#ds:repeat_n(3)"}, ["data.Dataset:shard"] = {"#ds:shard(2, 0)"},
   ["data.Dataset:shuffle"] = {"ds:shuffle(4, {seed = 1}):iter()()"},
   ["data.Dataset:skip"] = {"#ds:skip(1)"}, ["data.Dataset:take"] = {"#ds:take(3)"},
+  ["data.Dataset:take_while"] = {
+    "ds:take_while(function(i) return ipu.less(i, 1) end):iter()()"},
   ["data.Dataset:unbatch"] = {"data.from_tensors(ipu.ones{4, 2}):unbatch():iter()()"},
   ["data.Dataset:window"] = {"ds:window(2):iter()()"},
   ["data.Dataset:with_options"] = {"ds:with_options{}"},

@@ -283,6 +283,16 @@ describe("the prompt", function()
         {"'\xe2\x82' .. 'é'", "é\r\n"}}
     end)
 
+    -- emacs' Alt-X: a quote without its end, given to libedit's own commands, is a crash of libedit
+    edited("leaves libedit's own commands alone", function()
+      for _, key in ipairs{"\27x", "\27X"} do
+        local shown, status = terminal{{expect = "> "}, {send = key .. "'\n"}, {expect = ">> "},
+          {send = CTRL_C}, {expect = "> "}, {send = "'a' .. 'live'\n"}, {expect = "alive"},
+          {expect = "> "}, {send = CTRL_D}}
+        assert.equal(0, status, shown)
+      end
+    end)
+
     it("takes any text for a prompt", function()
       for _, prompt in ipairs {"'\\xff> '", "('é'):rep(200)", "('x'):rep(5000)",
         "'\\1\\1\\1a\\1> '", "'\\xc3'"} do

@@ -554,7 +554,7 @@ describe("dataset misuse", function()
     ["map: a string returned"] = {function() numbers(3):map(function() return "x" end) end,
       "must return tensors, got string"},
     ["map: too many parameters"] = {function() numbers(3):map(function(a, b) return a + b end) end,
-      "the right operand is nil"},
+      "map: the function has 2 parameters, but an element of the dataset is one value"},
     ["map: itself returned"] = {function() numbers(3):map(function() return holds_itself end) end,
       "holds itself"},
     ["map: no function"] = {function() numbers(3):map(nil) end, "'f' is missing"},
@@ -666,5 +666,83 @@ describe("dataset iterators on the host", function()
   it("run inside coroutines", function()
     local co = coroutine.wrap(function() return elements(counted(3, {})) end)
     assert.equal("1.0; 2.0; 3.0", co())
+  end)
+end)
+
+describe("take_while", function()
+  local function values_of(ds)
+    local list = {}
+    for x in ds:iter() do list[#list + 1] = type(x) == "string" and x or x:item() end
+    return list
+  end
+
+  it("ends before the first element that fails, at each walk", function()
+    local ds = data.range(10):map(function(i) return i * 3 % 10 end) -- 0 3 6 9 2 …
+      :take_while(function(i) return ipu.less(i, 9) end)
+    assert.same({0, 3, 6}, values_of(ds))
+    assert.same({0, 3, 6}, values_of(ds))
+    assert.equal(-2, ds:cardinality())
+    assert.same({0, 3}, values_of(ds:take(2)))
+    assert.same({0, 1}, values_of(data.range(2):take_while(function() return true end)))
+    assert.same({}, values_of(data.range(2):take_while(function() return false end)))
+  end)
+
+  it("takes structures and texts", function()
+    local tables = data.from_tensor_slices{a = ipu.arange(5), b = ipu.arange(5) * 2}
+      :take_while(function(x) return ipu.less(x.a + x.b, 7) end)
+    local sums = {}
+    for x in tables:iter() do sums[#sums + 1] = (x.a + x.b):item() end
+    assert.same({0, 3, 6}, sums)
+    assert.same({"a", "b"}, values_of(data.from_tensor_slices{"a", "b", "end", "c"}
+      :take_while(function(word) return word ~= "end" end)))
+  end)
+
+  it("feeds fit to its end, every epoch", function()
+    local model = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {2}}}
+    model:compile{optimizer = "sgd", loss = "mse"}
+    local steps = {}
+    local counter = ipu.keras.callbacks.LambdaCallback{on_train_batch_end = function(batch)
+      steps[#steps + 1] = batch
+    end}
+    local ds = data.from_tensor_slices{ipu.ones{40, 2}, ipu.ones{40, 1}}:enumerate()
+      :take_while(function(i) return ipu.less(i, 17) end)
+      :map(function(_, each) return each[1], each[2] end):batch(4)
+    model:fit(ds, {epochs = 2, verbose = 0, callbacks = {counter}})
+    assert.same({0, 1, 2, 3, 4, 0, 1, 2, 3, 4}, steps)
+  end)
+
+  it("refuses what is no bool scalar", function()
+    local ok, message = pcall(function()
+      return values_of(data.range(3):take_while(function(i) return i end))
+    end)
+    assert.is_false(ok)
+    assert.matches("take_while: the predicate must give one bool scalar, got a tensor", message)
+  end)
+end)
+
+describe("reduce and apply", function()
+  it("fold the elements into a state", function()
+    assert.equal(10, data.range(5):reduce(0, function(sum, i) return sum + i end):item())
+    local sums = data.from_tensor_slices{ipu.tensor{1, 2, 3}, ipu.tensor{5, 5, 5}}
+      :reduce({0.0, 1.0}, function(s, x, y) return {s[1] + x, s[2] * y} end)
+    assert.equal(6, sums[1]:item())
+    assert.equal(125, sums[2]:item())
+    local none = data.range(0):reduce(7, function() error "never" end)
+    assert.equal(7, none:item())
+    assert.equal("int32", none.dtype)
+    local ok, message = pcall(function() return data.range(2):reduce(0, function() end) end)
+    assert.is_false(ok)
+    assert.matches("reduce: the function returned nothing; it returns the new state", message)
+  end)
+
+  it("hand a dataset to a function in a chain", function()
+    local list = {}
+    for x in data.range(5):apply(function(ds) return ds:batch(2) end):iter() do
+      list[#list + 1] = #x
+    end
+    assert.same({2, 2, 1}, list)
+    local ok, message = pcall(function() return data.range(2):apply(function() return 1 end) end)
+    assert.is_false(ok)
+    assert.matches("apply: the function must return a dataset, got integer %(1%)", message)
   end)
 end)

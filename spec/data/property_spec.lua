@@ -106,3 +106,29 @@ describe("random chains of stages", function()
     assert.same({}, missing)
   end)
 end)
+
+describe("parts beside one that fails", function()
+  -- Elements 2, 3, 4 and 7 fail in one part, 5 in the other one.
+  it("skip as many elements as it did, several after each other, too", function()
+    local function failing(bad)
+      local places = {} -- 99 is outside of all elements
+      for i = 0, 8 do places[i + 1] = bad[i] and 99 or i end
+      return data.range(9):map(function(x)
+        return ipu.gather(ipu.arange(9), ipu.gather(ipu.tensor(places, "int32"), x))
+      end)
+    end
+    for _, width in ipairs{2, 3} do
+      local parts <const> = {failing{[2] = true, [3] = true, [4] = true, [7] = true},
+        failing{[5] = true}, data.range(9)}
+      local zipped <const> = data.zip(table.move(parts, 1, width, 1, {}))
+      local it <const>, got = zipped:iter(), {}
+      for _ = 1, 9 do
+        local given <const> = table.pack(pcall(it))
+        for i = 3, given.n do assert.equal(given[2]:item(), given[i]:item()) end
+        got[#got + 1] = given[1] and given[2]:item() or failed
+      end
+      assert.equal(texts{0, 1, failed, failed, failed, failed, 6, failed, 8}, texts(got))
+      assert.is_nil(it())
+    end
+  end)
+end)

@@ -90,3 +90,46 @@ describe("image layers", function()
     assert.are.equal(crop[1][1] + 1, crop[1][2])
   end)
 end)
+
+-- Keras 2.6's tutorials resize single images in the map of a dataset.
+describe("one image without a batch", function()
+  local one <const> = ipu.random.uniform({6, 4, 3}, {maxval = 255, seed = 1})
+  local batch <const> = ipu.expand_dims(one, 0)
+
+  for name, arguments in pairs{Resizing = {3, 2}, CenterCrop = {2, 2},
+    RandomCrop = {3, 3, seed = 1}, RandomFlip = {"vertical", seed = 1},
+    RandomTranslation = {0.2, 0.2, seed = 1}, RandomRotation = {0.2, seed = 1},
+    RandomZoom = {0.3, seed = 1}, RandomContrast = {0.4, seed = 1}, Rescaling = {1 / 255}} do
+    for _, training in ipairs{false, true} do
+      it(("goes through %s as a batch of one, training %s"):format(name, training), function()
+        local function through(x)
+          ipu.random.set_seed(3)
+          return layers[name](arguments)(x, {training = training})
+        end
+        local alone, together = through(one), through(batch)
+        assert.equal(3, #alone.shape)
+        assert.equal(tostring(together[1]), tostring(alone))
+      end)
+    end
+  end
+
+  it("goes through the layers of a model in a dataset's map", function()
+    local rescale = ipu.keras.Sequential{layers.Resizing(3, 2, {interpolation = "nearest"}),
+      layers.Rescaling(1 / 255)}
+    local ds = ipu.data.from_tensors(one):map(function(x) return rescale(x) end)
+    for x in ds:iter() do
+      assert.same({3, 2, 3}, {table.unpack(x.shape)})
+      -- of the rows 0 … 5 and the columns 0 … 3 those in the middle of each part
+      assert.near(one[2][2][1]:item() / 255, x[1][1][1]:item(), 1e-6)
+      assert.near(one[6][4][3]:item() / 255, x[3][2][3]:item(), 1e-6)
+    end
+  end)
+
+  it("is no image with another rank", function()
+    local function told(x)
+      return select(2, pcall(function() return layers.Resizing(3, 2)(x) end))
+    end
+    assert.matches("expected a rank of at least 3, got the shape %[6, 4%]", told(ipu.ones{6, 4}))
+    assert.matches("expected a rank of at most 4", told(ipu.ones{1, 1, 6, 4, 3}))
+  end)
+end)

@@ -234,7 +234,7 @@ describe("row 176: PopDistStrategy", function()
       env_of = {{}, {IPULUA_CPU = "base"}}}
     assert.equal("base\n", results[1].out, results[1].err)
     local own = processes.alone{script = script}
-    local says = results[1].err:find("all compute with those of base", 1, true) ~= nil
+    local says = results[1].err:find("all use kernels of base", 1, true) ~= nil
     assert.equal(own.out ~= "base\n", says, results[1].err)
   end)
   it("multiplies matrices with one library on all its hosts, or with none, and says so", function()

@@ -37,7 +37,8 @@ try() { # check, its arguments ...
       (cd "$copy" && IPULUA=build/ipulua timeout "$limit" "build/$1" "${@:2}") >"$copy/log" 2>&1 ;;
     *)
       built all || { complain "can't be built"; tail -n 5 "$copy/log"; return; }
-      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" busted --lua=build/ipulua -o spec/support/output.lua "$1" ${2:+--filter="${*:2}"}) >"$copy/log" 2>&1 ;;
+      local filter="${*:2}" # a pattern: busted starts Lua by a shell, which would part its words
+      (cd "$copy" && IPULUA=build/ipulua timeout "$limit" busted --lua=build/ipulua -o spec/support/output.lua "$1" ${filter:+--filter="${filter// /.}"}) >"$copy/log" 2>&1 ;;
   esac
   status=$?
   if [ "$status" = 0 ]; then complain "$* doesn't see it"

@@ -303,6 +303,9 @@ static void bind_keys(EditLine *el) {
   libedit.el_set(el, EL_EDITOR, "emacs");
   for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
     libedit.el_set(el, EL_BIND, bindings[i][0], bindings[i][1], NULL);
+  /* libedit's own commands, which a quote without its end crashes */
+  libedit.el_set(el, EL_BIND, "\\ex", "ed-unassigned", NULL);
+  libedit.el_set(el, EL_BIND, "\\eX", "ed-unassigned", NULL);
   libedit.el_source(el, NULL); /* the user's ~/.editrc */
   libedit.el_set(el, EL_BIND, "^I", "ipulua-complete", NULL);
 }

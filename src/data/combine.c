@@ -183,12 +183,14 @@ static void go_to_second(Stage *s) {
   ((ConcatenateStage *)s)->second = true;
 }
 
-/* Opens the current input. After a failure it is tried again at the next request. */
+/* Opens the current input. After a failure it is tried again at the next request. The depth tells
+ * second inputs of concatenations within each other apart: each shuffles in an order of its own. */
 static Status current(Stage *s, Error *e) {
   bool second = ((ConcatenateStage *)s)->second;
+  uint64_t part = second ? ((uint64_t)1 << 60) + (uint64_t)s->dataset->depth : 0;
   if (s->input) return OK;
-  return stage_open(e, s->scope, s->dataset->input[second],
-                    epoch_within(s->epoch, (uint64_t)second << 60), &s->input);
+  return stage_open(e, s->scope, s->dataset->input[second], epoch_within(s->epoch, part),
+                    &s->input);
 }
 
 static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {

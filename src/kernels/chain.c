@@ -109,6 +109,26 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
   }
 }
 
+/* Of operands and results that need no conversion. Where events are looked for, operands that the
+ * result takes the place of are kept. */
+static void run_plain(Work *w, const ChainStep *s, const void *const *in, unsigned single,
+                      int64_t n) {
+  const Chain *c = w->chain;
+  Dtype d = c->slot[s->in[s->arity == 3 ? 1 : 0]].dtype;
+  bool looks =
+      any_traps(c->numerics) && d == F32 && c->slot[s->out].dtype == F32 && s->kernel != EW_WHERE;
+  const float *operands[3] = {0};
+  unsigned singles[3] = {single & 1, single >> 1 & 1, single >> 2 & 1};
+  for (int k = 0; looks && k < s->arity; k++) {
+    operands[k] = in[k];
+    if (in[k] != w->data[s->out]) continue;
+    memcpy(w->wide[k], in[k], (size_t)(singles[k] ? 1 : n) * sizeof(float));
+    operands[k] = w->wide[k];
+  }
+  c->kernels->strip[s->kernel][d](in, single, w->data[s->out], n, s->p);
+  if (looks) w->events |= find_events(s, operands, singles, w->data[s->out], n, false);
+}
+
 static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
   const Chain *c = w->chain;
   const void *in[3] = {0};
@@ -140,12 +160,7 @@ static void run_step(Work *w, const ChainStep *s, int64_t n, int64_t index) {
   } else if (dtype_is_narrow(from) || dtype_is_narrow(to)) {
     run_narrow(w, s, n, index);
   } else {
-    c->kernels->strip[s->kernel][from](in, single, w->data[s->out], n, s->p);
-    if (any_traps(c->numerics) && from == F32 && to == F32 && s->kernel != EW_WHERE) {
-      const float *operands[3] = {in[0], in[1], in[2]};
-      unsigned singles[3] = {single & 1, single >> 1 & 1, single >> 2 & 1};
-      w->events |= find_events(s, operands, singles, w->data[s->out], n, false);
-    }
+    run_plain(w, s, in, single, n);
   }
 }
 

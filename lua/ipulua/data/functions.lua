@@ -273,16 +273,17 @@ function Dataset:map(...)
   return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
 end
 
-local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
+local predicate_rows <const> = {{"predicate", "callable"}}
+local filter_spec <const> = {predicate_rows[1], {"eager", "boolean", false}}
 
 -- The result of a predicate called in Lua, in the form of a traced one's.
-local function answer_of(value)
+local function answer_of(who, value)
   if type(value) == "boolean" then return core.tensor(value, "bool") end
   if core.is_tensor(value) then
     local dtype, shape = core.type_of(value)
     if dtype == "bool" and #shape == 0 then return value end
   end
-  blame.error("filter: the predicate must give one bool scalar, got " .. args.describe(value),
+  blame.error(who .. ": the predicate must give one bool scalar, got " .. args.describe(value),
     "type")
 end
 
@@ -296,7 +297,7 @@ function Dataset:filter(...)
   check_parameters("filter", a.predicate, self)
   if a.eager or host_strings.components(self.template) then
     return Dataset(self.handle:filter_host(function(leaves)
-      return {answer_of((call_with(a.predicate, self, leaves)))}
+      return {answer_of("filter", (call_with(a.predicate, self, leaves)))}
     end), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
@@ -304,6 +305,70 @@ function Dataset:filter(...)
     blame.error("filter: the predicate must give one bool scalar", "type")
   end
   return Dataset(self.handle:filter(program, retrace, results), self.template)
+end
+
+---The elements before the first one for which predicate gives false (a bool scalar). It is called
+---in Lua.
+---Shapes: predicate [...] → []; elements as they were
+---Errors: when read, a predicate that gives no bool scalar:
+---`ds:take_while(function(i) return i end):iter()()`
+---@return Dataset
+function Dataset:take_while(...)
+  local a = args.check("take_while", predicate_rows, ...)
+  check_parameters("take_while", a.predicate, self)
+  local function open()
+    local it = self.handle:iterator()
+    return function()
+      local leaves = it and it:next()
+      if leaves and answer_of("take_while", (call_with(a.predicate, self, leaves))):item() then
+        return leaves
+      end
+      if it then it:close() end
+      it = nil
+      return nil
+    end
+  end
+  return Dataset(core.data.from_generator(open, self.handle:types()), self.template)
+end
+
+local reduce_rows <const> = {
+  {"initial_state", "any", of = "number, tensor or table of them", says = "first state"},
+  {"reduce_func", "callable", says = "function of the state and an element; gives the new state"},
+}
+
+---The last state: f, called in Lua, makes a new one of the state and an element, for each in turn.
+---Shapes: those that f gives
+---Errors: f gives nothing: `ds:reduce(0, function() end)`
+---@return any
+function Dataset:reduce(...)
+  local a = args.check("reduce", reduce_rows, ...)
+  local state = a.initial_state
+  local it = self.handle:iterator()
+  for leaves in function() return it:next() end do
+    local given, n = elements.spread(self.template, elements.present(self, leaves))
+    local results = table.pack(a.reduce_func(state, table.unpack(given, 1, n)))
+    if results[1] == nil then
+      blame.error("reduce: the function returned nothing; it returns the new state", "type")
+    end
+    state = wrap_results(results)
+  end
+  it:close()
+  if type(state) ~= "number" then return state end
+  return core.tensor(state, math.type(state) == "integer" and "int32" or "float32")
+end
+
+local apply_rows <const> = {{"transformation_func", "callable",
+  says = "function that gives a dataset"}}
+
+---f(dataset), for chains: what f gives is a dataset, too.
+---Shapes: those of the dataset that f gives
+---Errors: f gives no dataset: `ds:apply(function() return 1 end)`
+---@param f fun(dataset: Dataset): Dataset
+---@return Dataset
+function Dataset:apply(f)
+  local made = args.check("apply", apply_rows, f).transformation_func(self)
+  if class.is_a(made, Dataset) then return made end
+  blame.error("apply: the function must return a dataset, got " .. args.describe(made), "type")
 end
 
 -- f makes a dataset of an element. The first one's elements give the types of all.

@@ -13,10 +13,10 @@ local function is_rows(value)
 end
 
 -- files whose functions stand before methods
-local guards <const> = {class = true, layer_calls = true}
+local guards <const> = {class = true, layer_calls = true, by_name = true}
 
----A method as it was written, without the check that it is called with a colon, or of a layer that
----is built.
+---A method as it was written, without the check that it is called with a colon, of a layer that is
+---built, or with arguments by name.
 ---@param f function
 ---@return function
 function comments.written(f)

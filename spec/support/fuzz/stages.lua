@@ -27,6 +27,16 @@ function makers.filter(ds)
   return ds:filter(function(_, i) return ipu.not_equal(ipu.reduce_sum(i) % m, 0) end), {m}
 end
 
+function makers.take_while(ds)
+  local m = math.random(2, 9)
+  return ds:take_while(function(_, i) return ipu.not_equal(ipu.reduce_sum(i) % m, m - 1) end), {m}
+end
+
+function makers.apply(ds)
+  local n = math.random(1, 20)
+  return ds:apply(function(d) return d:take(n) end), {n}
+end
+
 function makers.take(ds) local n = some() * pick{1, 20} return ds:take(n), {n} end
 function makers.skip(ds) local n = math.random(0, 9) return ds:skip(n), {n} end
 
@@ -126,7 +136,7 @@ function sources.range(x, i)
 end
 
 local no_stages <const> = {made_by = true, iterator = true, iter = true, cardinality = true,
-  extend = true, init = true, is_a = true,
+  extend = true, init = true, is_a = true, reduce = true,
   with_options = true}
 
 ---Stages that a dataset has and that nothing here calls.

@@ -1,4 +1,5 @@
--- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels].
+-- Image layers: sizes, values, and augmentation. Images are [batch, height, width, channels], or
+-- one image without the batch.
 
 local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
@@ -13,7 +14,7 @@ local layers = {}
 local function declare(name, rows, base)
   local c = Layer.declare(name, rows, base)
   layers[name] = c
-  c.input_spec = InputSpec{ndim = 4}
+  c.input_spec = InputSpec{min_ndim = 3, max_ndim = 4}
   return c
 end
 
@@ -299,6 +300,18 @@ function RandomContrast:augmented(x)
   local scale = ops.random.uniform({},
     {minval = 1 + self.range[1], maxval = 1 + self.range[2], seed = self.seed})
   return (x - mean) * ops.cast(scale, x.dtype) + mean
+end
+
+-- One image is a batch of one.
+local function of_one(call)
+  return function(self, x, options)
+    if #x.shape ~= 3 then return call(self, x, options) end
+    return ops.squeeze(call(self, ops.expand_dims(x, 0), options), {axis = 0})
+  end
+end
+
+for _, c in pairs(layers) do
+  if c ~= Rescaling then c.call = of_one(c.call) end
 end
 
 about.say("layers", {

@@ -1,4 +1,5 @@
 """Dataset stages on a list of (x, i) pairs."""
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -64,6 +65,8 @@ def interleaved(items, n, cycle, block):
 STAGE = {
     "map": lambda items, a, b: [(np.float32(np.float32(x * np.float32(a)) + np.float32(b)), i + b) for x, i in items],
     "filter": lambda items, m: [(x, i) for x, i in items if np.sum(i) % m != 0],
+    "take_while": lambda items, m: list(itertools.takewhile(lambda each: np.sum(each[1]) % m != m - 1, items)),
+    "apply": lambda items, n: items[:n],
     "take": lambda items, n: items[:n], "skip": lambda items, n: items[n:],
     "shard": lambda items, n, k: items[k::n], "repeat_n": lambda items, n: items * n,
     "concatenate": lambda items, n: items + items[:n], "cache": lambda items: items, "prefetch": lambda items: items,
