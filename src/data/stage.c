@@ -218,6 +218,10 @@ uint64_t epoch_within(uint64_t epoch, uint64_t k) {
   return x ^ x >> 31;
 }
 
+uint64_t stage_element_number(const Stage *s, uint64_t k) {
+  return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
+}
+
 bool stage_calls_script(const Dataset *d) {
   (void)d;
   return true;

@@ -156,6 +156,9 @@ Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below 
 int tree_find_shuffle(const Tree *t, const Dataset *d);
 /* The epoch number of the k-th reading of an input, inside `epoch` of its reader. */
 uint64_t epoch_within(uint64_t epoch, uint64_t k);
+/* The number of element k of a reading: k in the first epoch and iteration, in others a number of
+ * another range. */
+uint64_t stage_element_number(const Stage *s, uint64_t k);
 
 /* Rows. */
 /* Retains dense tensors and packs others. Its length is the shortest tensor's. */

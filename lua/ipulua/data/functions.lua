@@ -6,6 +6,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
+local drawing = require "ipulua.data.draws"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
 local host_strings = require "ipulua.data.host_strings"
@@ -156,16 +157,22 @@ end
 
 -- What a Lua function makes of the first element tells what it makes of all; the first time that
 -- this element comes, it isn't computed again, so that the script sees one call for each element.
+-- Where it drew random numbers, that holds in the first pass alone.
 local function with_sample(dataset, compute)
+  local place = drawing.place()
   local input, real = sample(dataset)
-  local output = compute(input)
+  local drew, output = drawing.at(place, 0, compute, input)
+  local function call(number, leaves)
+    return (select(2, drawing.at(place, number, compute, leaves)))
+  end
   local function f(leaves)
-    if not real then return compute(leaves) end
-    local same = core.data.same(leaves, input)
+    local number = core.data.element_number()
+    if not real then return call(number, leaves) end
+    local same = core.data.same(leaves, input) and (number == 0 or not drew)
     local known = output
     input, output, real = nil, nil, false
     if same then return known end
-    return compute(leaves)
+    return call(number, leaves)
   end
   return f, output
 end
@@ -207,9 +214,9 @@ local function map_eager(self, a)
       blame.error("map: output_types needs output_shapes beside it", "value")
     end
     types, template = elements.generator_types("map", a.output_types, a.output_shapes)
-    return Dataset(self.handle:map_host(function(leaves)
+    return Dataset(self.handle:map_host(drawing.of_elements(function(leaves)
       return elements.checked_element("map", template, types, (call_with(a.f, self, leaves)))
-    end, types), template)
+    end), types), template)
   end
   -- of elements that differ in shape the results may, too; of a batch of texts in their number
   local unknown = elements.has_unknown(self.handle:types())
@@ -266,9 +273,9 @@ end
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   if a.eager or host_strings.components(self.template) then
-    return Dataset(self.handle:filter_host(function(leaves)
+    return Dataset(self.handle:filter_host(drawing.of_elements(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
-    end), self.template)
+    end)), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
   if not template.leaf then

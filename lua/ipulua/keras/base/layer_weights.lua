@@ -32,10 +32,10 @@ end
 -- Drawn as outside of steps, also where a step that runs eagerly makes the weight.
 local function initial_value(initializer, dtype, shape)
   if type(initializer) == "number" then return core.full(shape, initializer, dtype) end
-  local run = core.set_run_number(nil)
+  local run, stay = core.set_run_number(nil)
   local value = parts.get("initializer", initializer or default_initializer(dtype))(shape,
     {dtype = dtype})
-  core.set_run_number(run)
+  core.set_run_number(run, stay)
   return value
 end
 
