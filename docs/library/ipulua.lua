@@ -171,7 +171,7 @@ function ipu.clip_by_norm(x, options) end
 ---@return ipulua.Tensor
 function ipu.clip_by_value(x, options) end
 
----Tensors one behind the other along an axis.
+---Tensors joined along an axis, one after the other.
 ---Shapes: `[..., n, ...], [..., m, ...] → [..., n+m, ...]`
 ---* `axis`: the axis that grows
 ---@param tensors ipulua.Tensor[]
@@ -576,7 +576,7 @@ function ipu.neg(x) end
 ---The mean of each window; padding doesn't count.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
 ---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
----* `strides`: Steps between windows, at least 1; those of ksize when absent.
+---* `strides`: Steps between windows, at least 1; by default ksize.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -678,7 +678,7 @@ function ipu.nn.conv3d(x, kernel, options) end
 ---@return ipulua.Tensor
 function ipu.nn.conv3d_transpose(x, kernel, options) end
 
----The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end).
+---The likeliest label sequences: their log probabilities, lengths, and labels (-1 after the end).
 ---Shapes: `[t, n, c], [n] → [n, paths], [n, paths], [n, paths, t]`
 ---* `beam_width`: Prefixes kept at each step, from 1 to 4096.
 ---* `top_paths`: How many of them are returned, from 1 to beam_width.
@@ -707,7 +707,7 @@ function ipu.nn.ctc_beam_search_decoder_with_log_probs(log_probs, lengths, optio
 ---Minus the log of the probability of all alignments of labels [batch, length] to logits [time, batch, classes].
 ---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
 ---* `blank_index`: The class that is no label; negative: from the end.
----* `out_dtype`: Of the loss; that of the scores when absent.
+---* `out_dtype`: Dtype of the loss; by default the scores' dtype.
 ---@param labels ipulua.Tensor|number|table
 ---@param logits ipulua.Tensor|number|table
 ---@param label_length ipulua.Tensor|number|table
@@ -719,7 +719,7 @@ function ipu.nn.ctc_loss(labels, logits, label_length, logit_length, options) en
 ---ctc_loss of log probabilities, which are taken as they are.
 ---Shapes: `[n, l], [t, n, c], [n], [n] → [n]`
 ---* `blank_index`: The class that is no label; negative: from the end.
----* `out_dtype`: Of the loss; that of the scores when absent.
+---* `out_dtype`: Dtype of the loss; by default the scores' dtype.
 ---@param labels ipulua.Tensor|number|table
 ---@param log_probs ipulua.Tensor|number|table
 ---@param label_length ipulua.Tensor|number|table
@@ -891,7 +891,7 @@ function ipu.nn.lstm(x, kernel, recurrent_kernel, bias, initial_h, initial_c, ma
 ---The greatest element of each window; padding never wins.
 ---Shapes: `[n, spatial…, c] → [n, spatial'…, c]`
 ---* `ksize`: The window's extents, at least 1: one, or one for each spatial axis.
----* `strides`: Steps between windows, at least 1; those of ksize when absent.
+---* `strides`: Steps between windows, at least 1; by default ksize.
 ---* `padding`: VALID: only whole windows; SAME: the extent divided by the stride, rounding up.
 ---@param x ipulua.Tensor|number|table
 ---@param options? {ksize?: integer|integer[], strides?: integer|integer[], padding?: "VALID"|"SAME"}
@@ -936,7 +936,7 @@ function ipu.nn.sigmoid_cross_entropy_with_logits(labels, logits) end
 ---h = activation(x kernel + h recurrent_kernel + bias) over sequences. Returns all outputs and the last state.
 ---Shapes: `[n, t, f], [f, u], [u, u], [u], [n, u], [n, t] → [n, t, u], [n, u]`
 ---* `zero_output_for_mask`: Outputs of masked steps are zero instead of the previous ones.
----* `activation`: What is applied to the sum.
+---* `activation`: Function that is applied to the sum.
 ---@param x ipulua.Tensor|number|table
 ---@param kernel ipulua.Tensor|number|table
 ---@param recurrent_kernel ipulua.Tensor|number|table
@@ -1040,9 +1040,9 @@ function ipu.ones_like(x) end
 function ipu.outer(a, b) end
 
 ---A frame around x.
----Shapes: `[n, ...] → [before + n + behind, ...]`
----* `paddings`: for each axis: how many before, how many behind
----* `mode`: what fills the frame
+---Shapes: `[n, ...] → [before + n + after, ...]`
+---* `paddings`: for each axis: elements before, elements after
+---* `mode`: how the frame is filled
 ---* `constant_values`: the number that CONSTANT fills with
 ---@param x ipulua.Tensor|number|table
 ---@param options {paddings: integer|integer[], mode?: "CONSTANT"|"REFLECT"|"SYMMETRIC", constant_values?: number}
@@ -1261,9 +1261,9 @@ function ipu.reshape(x, options) end
 ---@return ipulua.Tensor
 function ipu.reverse(x, options) end
 
----Elements moved along axes; what leaves at the end comes in at the beginning.
+---Elements moved along axes; elements moved past the end come in at the beginning.
 ---Shapes: `[...] → [...]`
----* `shift`: how far, along each axis; those of one axis add up
+---* `shift`: distance along each axis; distances along one axis add up
 ---* `axis`: the axes
 ---@param x ipulua.Tensor|number|table
 ---@param options {shift: integer|integer[], axis: integer|integer[]}
@@ -1323,7 +1323,7 @@ function ipu.sequence_slice(dst, src, num_elems, src_offsets, dst_offsets, optio
 ---@return ipulua.Tensor
 function ipu.sequence_slice_pack(dst, src, num_elems, dst_offsets, options) end
 
----Pack runs of rows of src one behind the other.
+---Pack runs of rows of src, one after the other.
 ---Shapes: `[m, ...], [k], [k] → [total_elements, ...]`
 ---* `total_elements`: rows of the result
 ---@param src ipulua.Tensor|number|table
@@ -1336,7 +1336,7 @@ function ipu.sequence_slice_unpack(src, num_elems, src_offsets, options) end
 ---matmul done in parts, for less memory on the machine; the same result.
 ---Shapes: `[…, m, k], […, k, n] → […, m, n]`
 ---* `serialization_factor`: how many parts; divides the extent that is cut
----* `serialization_dimension`: what is cut: m, k or n
+---* `serialization_dimension`: dimension that is cut: m, k or n
 ---* `transpose_a`: a's last two axes are swapped
 ---* `transpose_b`: b's last two axes are swapped
 ---@param a ipulua.Tensor|number|table
@@ -1440,7 +1440,7 @@ function ipu.stop_gradient(x) end
 ---Python's x[begin:end:stride, ...]; false stands for an open end.
 ---Shapes: `[...] → sliced`
 ---* `begins`: first index of each axis; negative from the end, false: open
----* `ends`: index behind the last; false: open
+---* `ends`: index after the last; false: open
 ---* `strides`: steps; negative ones go backwards
 ---@param x ipulua.Tensor|number|table
 ---@param options {begins: integer|integer[], ends: integer|integer[], strides?: integer|integer[]}
@@ -1930,8 +1930,8 @@ function ipu.custom_gradient(f) end
 ---@return ipulua.Tensor
 function ipu.capture_upstream_gradients(x, options) end
 
----Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
----a list where several values had the tag.
+---Collects captured gradients while it is open. Afterwards captured_gradients[tag] is a gradient,
+---or a list if several values had the tag.
 ---Source: GradientCaptureContext of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientCaptureContext: ipulua.Scope
 ---@overload fun(...): ipulua.GradientCaptureContext
@@ -1981,7 +1981,7 @@ function ipu.load_op_library(path) end
 ---@overload fun(...): ipulua.Session
 ipu.Session = {}
 
----Forgets what it compiled; nothing runs in it any more.
+---Drops its compiled programs; none runs any more.
 function ipu.Session:close() end
 
 ---The values of what is fetched, in its structure; operations run and have none.
@@ -1991,7 +1991,7 @@ function ipu.Session:close() end
 ---@return any
 function ipu.Session:run(...) end
 
----Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---Begins to run the fetches, and returns at once: job:wait() gives the result of run.
 ---Shapes: as run's
 ---Errors: as run's, and fetches that need no program: `ipu.Session():run_async(v)`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
@@ -2234,7 +2234,7 @@ function ipu.data.Dataset:batch(batch_size, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:bucket_by_sequence_length(element_length_func, bucket_boundaries, bucket_batch_sizes, options) end
 
----Keep what the first full pass reads, in memory or in a file.
+---Keeps the elements of the first full pass, in memory or in a file.
 ---Shapes: as they were
 ---Errors: a file that can't be written, when it is read: `ds:cache(1)`
 ---@param options? {filename?: string}
@@ -2385,7 +2385,7 @@ function ipu.data.Dataset:with_options() end
 ---@return string
 function ipu.dataset_benchmark.dataset_benchmark(dataset, number_of_epochs, elements_per_epochs, options) end
 
----The same for what an infeed queue feeds; not on a queue that a program uses.
+---The same for a dataset in an infeed queue; not for a queue that a program uses.
 ---Units: as dataset_benchmark's
 ---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
 ---Source: dataset_benchmark.infeed_benchmark of Graphcore's TensorFlow 2.6
@@ -2447,7 +2447,7 @@ function ipu.IPUInfeedQueue:initializer() end
 ---@overload fun(...): ipulua.IPUOutfeedQueue
 ipu.IPUOutfeedQueue = {}
 
----Forgets what has not been dequeued; not while a program runs with it.
+---Drops values that were not dequeued; not while a program runs with it.
 ---@return Operation
 function ipu.IPUOutfeedQueue:deleter() end
 
@@ -2530,7 +2530,7 @@ function Job:cancel() end
 ---@return boolean
 function Job:done() end
 
----Waits for the end; gives the function's results, or raises its error.
+---Waits for the end; returns the function's results, or raises its error.
 ---Errors: what the function raised; that it was cancelled
 ---@return any
 function Job:wait() end
@@ -2671,7 +2671,7 @@ function InputContext:get_per_replica_batch_size(size) end
 ---@overload fun(...): ipulua.Optimizer
 ipu.train.Optimizer = {}
 
----Makes one update of one variable; subclasses define it. The result is what was assigned.
+---Makes one update of one variable; subclasses define it. Returns the assigned value.
 ---Shapes: g and v alike
 ---Errors: always, unless a subclass defines it: `ipu.train.Optimizer():apply_gradient(x, v)`
 ---@param g ipulua.Tensor
@@ -2689,8 +2689,8 @@ function ipu.train.Optimizer:apply_gradients(...) end
 ---Called before the updates of all variables; subclasses may define it.
 function ipu.train.Optimizer:begin_update() end
 
----Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no
----path.
+---Pairs {gradient, variable} of the variables that the loss depends on; the gradient is nil if
+---there is no path.
 ---Shapes: loss any, summed; each gradient has its variable's shape
 ---Errors: a loss that is not symbolic: `ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
 ---@param loss any

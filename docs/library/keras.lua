@@ -26,7 +26,7 @@ local Model = {}
 ---@overload fun(options?: {dtype?: string, shape?: any, ndim?: integer, max_ndim?: integer, min_ndim?: integer, axes?: table}): keras.layers.InputSpec
 layers.InputSpec = {}
 
----What every layer is: own layers extend it (`Layer:extend("Name")`) with `build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, `get_config`.
+---The base of all layers; extend it (`Layer:extend("Name")`) with `build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, `add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, `get_config`.
 ---@class keras.layers.Layer
 ---@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Layer
 layers.Layer = {}
@@ -91,7 +91,7 @@ layers.RecomputationCheckpoint = {}
 ---@overload fun(options?: {inplace?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.AssumeEqualAcrossReplicas
 layers.AssumeEqualAcrossReplicas = {}
 
----What a functional model begins with: a placeholder with the shape of a sample.
+---The beginning of a functional model: a placeholder with the shape of a sample.
 function layers.Input(...) end
 
 ---A layer that holds another one, `layer`: own ones extend it with `call(x, {training =, mask =})`. It builds the inner layer for its own input, has its weights, and is saved with it.
@@ -104,7 +104,7 @@ layers.Wrapper = {}
 ---@overload fun(func: function, options?: {output_shape?: any, mask?: any, arguments?: table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Lambda
 layers.Lambda = {}
 
----What an op becomes that is applied to a functional model's tensors, such as `x * 2`; nobody has to make it.
+---An op that is applied to tensors of a functional model, such as `x * 2`; the library makes it.
 ---@class keras.layers.OpLambda: keras.layers.Layer
 ---@overload fun(op: string, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.OpLambda
 layers.OpLambda = {}
@@ -119,24 +119,24 @@ layers.Embedding = {}
 ---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
----Class numbers as vectors of 0 and 1.
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
 
----The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. "tf_idf" counts each value with its weight, which `adapt` finds, or idf_weights gives. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class keras.layers.IntegerLookup: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
 
----The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
+---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
 ---@class keras.layers.StringLookup: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean}): keras.layers.StringLookup
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata}): keras.layers.StringLookup
 layers.StringLookup = {}
 
----Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each text. Called with a string, a list, or the bytes of a text.
+---Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives. Called with a string, a list, or the bytes of a text.
 ---@class keras.layers.TextVectorization: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string}): keras.layers.TextVectorization
+---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string, idf_weights?: any[]|userdata}): keras.layers.TextVectorization
 layers.TextVectorization = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
@@ -623,7 +623,7 @@ layers.CaptureUpstreamGradients = {}
 ---@overload fun(layer: any|table, options?: {tag?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CaptureActivationGradients
 layers.CaptureActivationGradients = {}
 
----What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives a number for each sample.
+---The base of all losses; extend it with `call(y_true, y_pred)`, which gives a number for each sample.
 ---@class keras.losses.Loss
 ---@overload fun(options?: {reduction?: string, name?: string}): keras.losses.Loss
 losses.Loss = {}
@@ -658,7 +658,7 @@ losses.BinaryCrossentropy = {}
 ---@overload fun(options?: {from_logits?: boolean, label_smoothing?: number, axis?: integer, reduction?: string, name?: string}): keras.losses.CategoricalCrossentropy
 losses.CategoricalCrossentropy = {}
 
----BinaryCrossentropy of which a prediction that is sure counts less: times (1 − p of the label)^gamma
+---BinaryCrossentropy times (1 − p of the label)^gamma, so that sure predictions count less
 ---@class keras.losses.BinaryFocalCrossentropy: keras.losses.Loss
 ---@overload fun(options?: {apply_class_balancing?: boolean, alpha?: number, gamma?: number, from_logits?: boolean, label_smoothing?: number, axis?: integer, reduction?: string, name?: string}): keras.losses.BinaryFocalCrossentropy
 losses.BinaryFocalCrossentropy = {}
@@ -718,12 +718,12 @@ losses.CosineSimilarity = {}
 ---@overload fun(options?: {blank_index?: integer, from_logits?: boolean, reduction?: string, name?: string}): keras.losses.CTCLoss
 losses.CTCLoss = {}
 
----What a plain function becomes as the loss of compile.
+---A plain function as the loss of compile.
 ---@class keras.losses.FunctionLoss: keras.losses.Loss
 ---@overload fun(fn: function, options?: {reduction?: string, name?: string}): keras.losses.FunctionLoss
 losses.FunctionLoss = {}
 
----What every metric is: own ones extend it with `update_state(y_true, y_pred, {sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, `reset_state()` clears it.
+---The base of all metrics; extend it with `update_state(y_true, y_pred, {sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, `reset_state()` clears it.
 ---@class keras.metrics.Metric
 ---@overload fun(options?: {name?: string, dtype?: string}): keras.metrics.Metric
 metrics.Metric = {}
@@ -763,12 +763,12 @@ metrics.Accuracy = {}
 ---@overload fun(options?: {threshold?: number, name?: string, dtype?: string}): keras.metrics.BinaryAccuracy
 metrics.BinaryAccuracy = {}
 
----How often the greatest prediction is that of the one-hot label.
+---How often the greatest prediction is at the 1 of the label.
 ---@class keras.metrics.CategoricalAccuracy: keras.metrics.Metric
 ---@overload fun(options?: {name?: string, dtype?: string}): keras.metrics.CategoricalAccuracy
 metrics.CategoricalAccuracy = {}
 
----How often the greatest prediction is that of the class number.
+---How often the greatest prediction is at the class number.
 ---@class keras.metrics.SparseCategoricalAccuracy: keras.metrics.Metric
 ---@overload fun(options?: {name?: string, dtype?: string}): keras.metrics.SparseCategoricalAccuracy
 metrics.SparseCategoricalAccuracy = {}
@@ -933,7 +933,7 @@ metrics.Poisson = {}
 ---@overload fun(options?: {axis?: integer, name?: string, dtype?: string}): keras.metrics.CosineSimilarity
 metrics.CosineSimilarity = {}
 
----What every optimizer is: own ones extend it with `update(variable, gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and `make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "name")`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.
+---The base of all optimizers; extend it with `update(variable, gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and `make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "name")`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.
 ---@class keras.optimizers.Optimizer
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Optimizer
 optimizers.Optimizer = {}
@@ -1038,7 +1038,7 @@ optimizers.ALSOptimizerAdam = {}
 ---@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerRMSProp
 optimizers.ALSOptimizerRMSProp = {}
 
----What every schedule is: own ones extend it with `rate(step)`.
+---The base of all schedules; extend it with `rate(step)`.
 ---@class keras.schedules.LearningRateSchedule
 ---@overload fun(): keras.schedules.LearningRateSchedule
 schedules.LearningRateSchedule = {}
@@ -1078,7 +1078,7 @@ schedules.CosineDecayRestarts = {}
 ---@overload fun(initial_learning_rate: number, decay_steps: number, options?: {num_periods?: number, alpha?: number, beta?: number, name?: string}): keras.schedules.LinearCosineDecay
 schedules.LinearCosineDecay = {}
 
----What every initializer is: own ones extend it with `make(shape, dtype)`.
+---The base of all initializers; extend it with `make(shape, dtype)`.
 ---@class keras.initializers.Initializer
 ---@overload fun(): keras.initializers.Initializer
 initializers.Initializer = {}
@@ -1158,7 +1158,7 @@ initializers.LecunNormal = {}
 ---@overload fun(options?: {seed?: integer}): keras.initializers.LecunUniform
 initializers.LecunUniform = {}
 
----What every regularizer is: own ones extend it with `penalty(x)`, a number.
+---The base of all regularizers; extend it with `penalty(x)`, a number.
 ---@class keras.regularizers.Regularizer
 ---@overload fun(): keras.regularizers.Regularizer
 regularizers.Regularizer = {}
@@ -1187,7 +1187,7 @@ function regularizers.l2(...) end
 ---Calls L1L2.
 function regularizers.l1_l2(...) end
 
----What every constraint is: own ones extend it with `project(w)`, the new weight.
+---The base of all constraints; extend it with `project(w)`, the new weight.
 ---@class keras.constraints.Constraint
 ---@overload fun(): keras.constraints.Constraint
 constraints.Constraint = {}
@@ -1304,7 +1304,7 @@ function Model:inspect(...) end
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these only those whose shapes agree.
+---Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these only layers of the same shapes.
 function Model:load_weights(...) end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.
@@ -1352,10 +1352,10 @@ function Model:set_pipeline_stage_assignment(...) end
 ---Options of pipelined training; options of ipu.pipeline that the model doesn't set itself.
 function Model:set_pipelining_options(...) end
 
----How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
+---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.
@@ -1373,17 +1373,17 @@ function Model:train_on_batch(...) end
 ---One training step. Models may define their own, which is traced; it returns a table of logs.
 function Model:train_step(...) end
 
----What every callback is: own ones extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info holds step_first, step_last, samples, and in training updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.
+---The base of all callbacks; extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info holds step_first, step_last, samples, and in training updates. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.
 ---@class keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.Callback
 callbacks.Callback = {}
 
----Several callbacks as one, made of a list of them; what fit makes of its list.
+---Several callbacks as one, made of a list of them, as fit makes one of its list.
 ---@class keras.callbacks.CallbackList: keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.CallbackList
 callbacks.CallbackList = {}
 
----Collects what training reported: `history`, a list for each number, and `epoch`. `history:plot()` draws curves in letters on standard output, `history:plot("run.svg")` into a file.
+---Collects the numbers that training reported: `history`, a list for each number, and `epoch`. `history:plot()` draws curves in letters on standard output, `history:plot("run.svg")` into a file.
 ---@class keras.callbacks.History: keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.History
 callbacks.History = {}
@@ -1557,7 +1557,7 @@ preprocessing.text.Tokenizer = {}
 ---Counts in how many of the sequences each number is, for sequences_to_matrix with "tfidf"; no word need be known.
 function preprocessing.text.Tokenizer:fit_on_sequences(...) end
 
----Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what was counted before counts, too.
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew. Earlier counts are kept.
 function preprocessing.text.Tokenizer:fit_on_texts(...) end
 
 ---The values that make the tokenizer again, as in Keras: the arguments, and the counts as JSON texts.

@@ -40,7 +40,7 @@ local sections <const> = {
     "func range cond while_loop loops.repeat_n loops.while_loop barrier host_callback fifo remap "
     .. "outlined_function nn.multi_conv",
     {require "ipulua.trace.func".Function, "ipu.func(f)"}},
-  {"Gradients and ops of one's own", nil,
+  {"Your own gradients and ops", nil,
     "GradientTape gradients custom_gradient capture_upstream_gradients GradientCaptureContext "
     .. "GradientCaptureTape register_op load_op_library"},
   {"Sessions and scopes", "A scope is entered when it is made and left when it is closed: `local _ "

@@ -336,10 +336,10 @@ end
 local every_layer <const> = string.format("Every layer also takes %s. `-1` in a shape is an "
   .. "extent that is unknown. Shapes below are "
   .. "of whole "
-  .. "batches: with names, among them those of arguments, and of a sample. `...` are any extents; "
+  .. "batches, with the names of arguments, and of a sample. `...` are any extents; "
   .. "a prime marks one that is computed. Floating-"
   .. "point inputs are cast to the layer's dtype (the policy of mixed_precision, float32 by "
-  .. "default), which is that of what isn't integers.",
+  .. "default). Results that aren't integers have that dtype, too.",
   "`" .. signature(Layer) .. "`")
 for _, section in ipairs(layer_sections) do
   begin("Layers: " .. section[1], every_layer .. (section.words and "\n\n" .. section.words or ""))
@@ -375,7 +375,7 @@ begin("Losses", "An object `losses.Name` weighs the numbers of the samples and r
   .. "name in small letters "
   .. "(`losses.mean_squared_error(y_true, y_pred)`) gives one number for each sample, [batch, …]. "
   .. "compile takes either, or its name. "
-  .. "Labels are cast to the dtype of the predictions, which is that of the loss. Labels and "
+  .. "Labels are cast to the dtype of the predictions, and the loss has it, too. Labels and "
   .. "predictions never broadcast: *%s*",
   select(2, run("losses.MeanSquaredError()(y, wrong)",
     {losses = keras.losses, y = y, wrong = ipu.ones{2, 4}})))
@@ -552,7 +552,7 @@ for _, row in ipairs(parts.optimizers) do
             or name:find("Accumulation") and "keras.optimizers.SGD(), 1"
             or "keras.optimizers.SGD()")} or nil,
       state = not (wraps or name == "Optimizer") and slots_of(c) .. ", beside each variable"
-        or "that of the wrapped optimizer",
+        or "as the wrapped optimizer",
     shapes = "gradients, variables {[...], [...]}: alike"
       .. ((wraps or name == "Optimizer") and "" or "; beside each variable, like it: "
         .. slots_of(c)),
@@ -700,7 +700,7 @@ for _, name in ipairs{"Model", "Sequential"} do
     call = name == "Model" and "keras.Model{inputs =, outputs =, name =}"
       or "keras.Sequential{layer, layer, …, name =}",
     arguments = entry.arguments(name, {rows = keras[name].argument_rows}),
-    result = "a model", weights = "those of its layers",
+    result = "a model", weights = "of its layers",
     errors = "layers that do not fit each other", source = "tf.keras." .. name})
 end
 for _, method in ipairs{"add", "pop"} do

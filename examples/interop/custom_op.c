@@ -6,7 +6,7 @@
 static int infer(const IpuHost *h, IpuNode *n) {
   const IpuType *x = h->input_type(n, 0);
   if (x->dtype != IPU_FLOAT32 && x->dtype != IPU_FLOAT64)
-    return h->fail(n, "wants float32 or float64");
+    return h->fail(n, "operands must be float32 or float64");
   if (h->get_float(n, 0) <= 0) return h->fail(n, "frequency must be positive");
   return h->set_output(n, 0, x);
 }

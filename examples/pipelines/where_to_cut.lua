@@ -417,14 +417,14 @@ local function draw(path)
   most = math.max(1.1 * limit, math.min(most, 2.5 * limit)) * 1.05
   local function x_of(bytes) return left + math.min(bytes / most, 1) * width end
   local function y_of(speed) return top + height - speed / (1.1 * fastest) * height end
-  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 410" width="860" height="410" '
+  put('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 436" width="860" height="436" '
     .. 'font-family="sans-serif" font-size="12">')
-  put('<rect width="860" height="410" rx="8" fill="#fff"/><text x="%d" y="26" font-size="15" '
+  put('<rect width="860" height="436" rx="8" fill="#fff"/><text x="%d" y="26" font-size="15" '
     .. 'font-weight="bold">Where to cut %s on %d '
     .. 'IPUs: %d programs priced, none run</text>', left, chosen.title, ipus, tried)
   put('<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="#fee2e2"/><text x="%.1f" y="%d" '
     .. 'fill="#b91c1c">does not fit</text>',
-    x_of(limit), top, left + width - x_of(limit), height, x_of(limit) + 6, top + 16)
+    x_of(limit), top, left + width - x_of(limit), height, x_of(limit) + 6, top - 5)
   put('<path d="M%d %dV%dH%d" fill="none" stroke="#333"/>', left, top, top + height, left + width)
   for speed = 0, fastest, round(fastest / 4) do
     put('<text x="%d" y="%.1f" text-anchor="end">%d</text>', left - 6, y_of(speed) + 4, speed)
@@ -435,35 +435,40 @@ local function draw(path)
   end
   put('<text x="%d" y="%d" text-anchor="end">KiB of the fullest tile</text><text x="%d" '
     .. 'y="%d">samples a second</text>',
-    left + width - 6, top + height - 8, left + 6, top + 14)
-  local keys = {}
+    left + width, top + height + 34, left + 6, top - 5)
+  local keys, drawn = {}, {}
   for key in pairs(priced) do keys[#keys + 1] = key end
   table.sort(keys)
   for _, key in ipairs(keys) do
     local f = priced[key]
     if f.e then
-      local colour = colours[f.way.schedule]
-      put('<circle cx="%.1f" cy="%.1f" r="5" stroke="%s" stroke-width="2" fill="%s"><title>%s, cut '
-        .. 'before %s</title></circle>',
-        x_of(f.bytes), y_of(f.speed), colour, f.way.recompute and "#fff" or colour, describe(f.way),
-        names(f.cut))
+      local colour, x, y = colours[f.way.schedule], x_of(f.bytes), y_of(f.speed)
+      -- Interleaved often has the price of OneFOneB: its larger circle shows around the other.
+      local radius = f.way.schedule == "Interleaved" and 8 or 5
+      local shape = f.bytes <= most
+        and string.format('circle cx="%.1f" cy="%.1f" r="%d"', x, y, radius)
+        or string.format('path d="M%.1f %.1fl10 5l-10 5z"', x + 2, y - 5)
+      put('<%s stroke="%s" stroke-width="2" fill="%s"><title>%s, cut before %s</title></%s>',
+        shape, colour, f.way.recompute and "#fff" or colour, describe(f.way), names(f.cut),
+        shape:match("^%l+"))
+      drawn[f.way.schedule] = true
+      drawn.further = drawn.further or f.bytes > most
     end
   end
   put('<circle cx="%.1f" cy="%.1f" r="10" fill="none" stroke="#dc2626" stroke-width="2"/>',
     x_of(best.bytes), y_of(best.speed))
-  local y = top + height + 34
-  local x = left
-  for _, schedule in ipairs{"Grouped", "OneFOneB", "Interleaved", "Sequential"} do
-    put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>', x, y - 4,
-      colours[schedule], x + 9, y, schedule)
-    x = x + 20 + 8 * #schedule
+  local x, y = left, top + height + 54
+  for _, schedule in ipairs{"Grouped", "OneFOneB", "Interleaved", "Sequential",
+    "InterleavedVirtual"} do
+    if drawn[schedule] then
+      put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">%s</text>', x + 5, y - 4,
+        colours[schedule], x + 15, y, schedule)
+      x = x + 40 + 7 * #schedule
+    end
   end
-  put('<circle cx="%d" cy="%d" r="5" fill="%s"/><text x="%d" y="%d">InterleavedVirtual</text>',
-    left, y + 16, colours.InterleavedVirtual,
-    left + 9, y + 20)
   put('<circle cx="%d" cy="%d" r="5" fill="#fff" stroke="#333" stroke-width="2"/><text x="%d" '
-    .. 'y="%d">hollow: with recomputation</text>',
-    left + 164, y + 16, left + 173, y + 20)
+    .. 'y="%d">hollow: with recomputation%s</text>', left + 5, y + 16, left + 15, y + 20,
+    drawn.further and "; triangles: fuller than the scale shows" or "")
   -- The best cut: blocks, as wide as they take time.
   local column, longest = 590, 0
   for _, stage in ipairs(best.e.stages) do

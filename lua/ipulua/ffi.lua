@@ -12,7 +12,7 @@ local base = require "ipulua.ffi.library"()
 local C, ipu, context, check, raise, want = base.C, base.ipu, base.context, base.check, base.raise,
   base.want
 
--- What the files of the folder add to: classes, and how they are told apart.
+-- What the files of the folder extend: classes, and the tests that tell them apart.
 local Tensor, Value, Variable = {}, {}, {}
 base.Tensor, base.Value, base.Variable = Tensor, Value, Variable
 
@@ -26,7 +26,7 @@ require "ipulua.ffi.ops"(base)
 require "ipulua.ffi.functions"(base)
 require "ipulua.ffi.models"(base)
 
----Runs a chunk of Lua 5.4 in the models' own state; returns what it returns, as text.
+---Runs a chunk of Lua 5.4 in the models' own state; returns its result as text.
 function ipu.run_lua(code)
   want("run_lua", "code", code, "string")
   return base.text_of(C.ipu_run_lua, context, code)

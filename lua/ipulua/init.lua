@@ -262,7 +262,7 @@ end
 modules.guard("ipu.nn", ipu.nn, function(name)
   if lazy_nn[name] then return require("ipulua.trace.candidates")[name] end
 end)
--- wrong ones are told at once
+-- misspelt ones are reported at once
 if os.getenv("IPULUA_FLAGS") then require("ipulua.config").flags() end
 modules.guard("ipu.linalg", ipu.linalg)
 modules.guard("ipu.random", ipu.random)

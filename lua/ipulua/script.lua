@@ -1,5 +1,5 @@
--- The options behind a script's name. What --help prints is the comment at the head of the script,
--- and the options with their defaults.
+-- The options after a script's name. --help prints the comment at the head of the script, and the
+-- options with their defaults.
 
 local nearest = require "ipulua.nearest"
 
@@ -69,8 +69,8 @@ local function read(row, word)
   return tonumber(word) or refuse("'%s' must be a number, got '%s'", option(row[1]), word)
 end
 
--- The words behind the script whose chunk is at a level of the caller's stack; none where another
--- script runs it, by dofile.
+-- The words after the name of the script whose chunk is at a level of the caller's stack. None if
+-- another script runs it, by dofile.
 local function words_of(level)
   local chunk = debug.getinfo(level + 1, "S").source
   return type(arg) == "table" and arg[0] == chunk:sub(2) and arg or {}
@@ -82,7 +82,7 @@ end
 
 local function is_help(word) return word == "--help" or word == "-h" end
 
----Does what --help asks for, and refuses other words that begin with a dash. For scripts that read
+---Prints the help for --help, and refuses other words that begin with a dash. For scripts that read
 ---their arguments themselves.
 function script.options()
   for _, word in ipairs(words_of(2)) do

@@ -564,7 +564,7 @@ describe("dataset misuse", function()
     end, "stage 'map' %(.-dataset_spec%.lua:%d+%).*declared float32%[%], but an element has "
       .. "float32%[2%]"},
     ["batch: different shapes"] = {function() elements(ragged():batch(2)) end,
-      "stage 'batch'.*element 1 has shape %[2%], that of the first has %[1%]"},
+      "stage 'batch'.*element 1 has shape %[2%], the first element's has %[1%]"},
     ["batch: larger than memory"] = {function() elements(numbers(3):batch(1 << 60)) end,
       "is too large"},
     ["padded_batch: a shape of another rank"] = {function()

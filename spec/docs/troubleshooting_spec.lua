@@ -53,7 +53,7 @@ local causes <const> = {
   ["don't broadcast"] = function() return ipu.ones{2, 3} + ipu.ones{2} end,
   ["dtypes float32"] = function() return ipu.ones{2} + ipu.ones({2}, {dtype = "int32"}) end,
   ["is no int32"] = function() return ipu.ones({2}, {dtype = "int32"}) + 0.5 end,
-  ["wants floating point, got uint8"] = function() ipu.tanh(ipu.ones({2}, "uint8")) end,
+  ["must be floating point, got uint8"] = function() ipu.tanh(ipu.ones({2}, "uint8")) end,
   ["the batch axis is missing"] = function()
     keras.Sequential{layers.Dense{1, input_shape = {3}}}:predict(ipu.ones{3}, {verbose = 0})
   end,
@@ -125,7 +125,7 @@ local causes <const> = {
     configure(function(cfg) cfg.auto_select_ipus = 2 end)
     two_stages{gradient_accumulation_steps_per_replica = 3, pipeline_schedule = "Grouped"}
   end,
-  ["wants each stage"] = function()
+  ["needs each stage"] = function()
     ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 0}}
   end,
   ["PipelineStage works only"] = function() keras.PipelineStage(0) end,

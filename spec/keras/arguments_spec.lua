@@ -137,7 +137,7 @@ describe("the arguments of evaluate and predict", function()
     refused("evaluate: 1 epoch of 5 steps need 5 batches, but the dataset has 4", m.evaluate, m,
       batches(), {steps = 5, verbose = 0})
     refused("predict has no argument 'y'", m.predict, m, {x = x, y = y})
-    refused("evaluate: 'sample_weight' wants 'y' too", m.evaluate, m,
+    refused("evaluate: 'sample_weight' needs 'y', too", m.evaluate, m,
       {x = x, sample_weight = ipu.ones{8}})
   end)
 

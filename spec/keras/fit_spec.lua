@@ -395,7 +395,7 @@ describe("fit that ends before its last epoch", function()
     assert.same({stopped, "2\n"}, {warned "epochs = 5, callbacks = stop_after(2)"})
     assert.same({stopped, "2\n"}, {warned [[epochs = 5,
       callbacks = keras.callbacks.EarlyStopping{monitor = "loss", min_delta = 100}]]})
-    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n",
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins after epoch 5 of 5\n",
       "0\n"},
       {warned "epochs = 5, initial_epoch = 5"})
     assert.matches(
@@ -412,7 +412,7 @@ describe("fit that ends before its last epoch", function()
       ("callbacks = keras.callbacks.BackupAndRestore{'%s', delete_checkpoint = false}"):format(
         folder)
     warned("epochs = 5, " .. backup)
-    assert.same({"ipulua: warning: fit: no epoch is left: training begins behind epoch 5 of 5\n",
+    assert.same({"ipulua: warning: fit: no epoch is left: training begins after epoch 5 of 5\n",
       "5\n"},
       {warned("epochs = 5, " .. backup)})
     command.remove(folder)

@@ -188,7 +188,7 @@ describe("what is wrong with a folder or its split is told:", function()
       "'labels' has 2 entries, but '.*/ant' has 7 files"},
     ["a size of one number"] = {{root, image_size = {3}}, "'image_size' must be {height, width}"},
     ["binary labels of one class"] = {{root, class_names = {"ant"}, label_mode = "binary"},
-      "label_mode \"binary\" wants two classes, there are 1"},
+      "label_mode \"binary\" needs two classes, there are 1"},
   }
   for name, case in pairs(wrong) do
     it(name, function()

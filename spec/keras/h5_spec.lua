@@ -114,7 +114,7 @@ describe("load_weights of .h5", function()
     assert.error_matches(function()
       model("x", "y", "z"):load_weights(folder .. "/keras3.weights.h5", {by_name = true})
     end,
-      "'by_name' wants a file of Keras 2")
+      "'by_name' needs a file of Keras 2")
   end)
 
   run_if("refuses what doesn't fit, and changes nothing", function()

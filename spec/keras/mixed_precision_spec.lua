@@ -21,6 +21,7 @@ describe("mixed precision", function()
     assert.equal("float32", dense.weights[1].dtype)
     assert.equal("float32", dense.dtype)
     assert.equal("float16", dense.compute_dtype)
+    assert.equal("mixed_float16", dense.dtype_policy.name)
     assert.equal(2049, layers.Dense{1, kernel_initializer = "ones",
       dtype = "float32"}(ipu.tensor{{2049}}):item())
   end)

@@ -421,7 +421,7 @@ describe("onnx.import", function()
       {activation_alpha = {0.5}}, ipu.ones{2, 2, 3}},
     {"input_forget is not known here", "LSTM", 14, {ipu.ones{1, 8, 3}, ipu.ones{1, 8, 2}},
       {input_forget = 1}, ipu.ones{2, 2, 3}},
-    {"hidden_size is not that of its weights", "RNN", 14, {ipu.ones{1, 2, 3}, ipu.ones{1, 2, 2}},
+    {"hidden_size doesn't match its weights", "RNN", 14, {ipu.ones{1, 2, 3}, ipu.ones{1, 2, 2}},
       {hidden_size = 3}, ipu.ones{2, 2, 3}},
     {"sequence_lens are not known here", "RNN", 14,
       {ipu.ones{1, 2, 3}, ipu.ones{1, 2, 2}, false, int{1, 2}}, {}, ipu.ones{2, 2, 3}},
@@ -430,7 +430,7 @@ describe("onnx.import", function()
       {ipu.tensor(0.5), ipu.tensor(true)}},
     {"Shrink of int32 is not known here",
       "Shrink", 9, {}, {}, int{1}},
-    {"erf: wants floating point, got int32", "Erf", 13, {}, {}, int{1}},
+    {"erf: operands must be floating point, got int32", "Erf", 13, {}, {}, int{1}},
   } do
     it("refuses by name: " .. c[1], function()
       local ok, message = pcall(node, c[2], c[3], c[6] or one_to_six, c[4], c[5])

@@ -121,7 +121,7 @@ describe("a Sequential model's stages", function()
   end)
 
   for words, stages in pairs{
-    ["wants a stage for each layer, got 2 stages for 3 layers"] = {0, 1},
+    ["needs a stage for each layer, got 2 stages for 3 layers"] = {0, 1},
     ["must start at 0, got 1"] = {1, 1, 2},
     ["not all in increasing order: .* after 1$"] = {0, 1, 0},
     ["must be integers"] = {0.5, 0.5, 1.5},

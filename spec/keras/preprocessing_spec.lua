@@ -359,7 +359,7 @@ describe("Tokenizer", function()
     assert.matches("'num_words' must be positive", message_of(Tokenizer, {num_words = 0}))
     assert.matches("number of columns is unknown",
       message_of(function() Tokenizer():sequences_to_matrix{{1}} end))
-    assert.matches("'tfidf' wants texts to be counted first",
+    assert.matches("'tfidf' needs counted texts",
       message_of(function() Tokenizer(3):sequences_to_matrix({{1}}, "tfidf") end))
     assert.matches("'mode' must be one of 'binary'",
       message_of(function() t:texts_to_matrix({"a"}, "tf") end))

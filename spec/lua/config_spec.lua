@@ -230,7 +230,7 @@ describe("IPUConfig", function()
     refuses("type", "takes a table", cfg.from_dict, cfg, 5)
     refuses("value", "from_json: line 1", cfg.from_json, cfg, "{")
     for _, text in ipairs{"[]", "[1]", "7"} do
-      refuses("value", "from_json wants an object", cfg.from_json, cfg, text)
+      refuses("value", "from_json takes an object", cfg.from_json, cfg, text)
     end
     refuses("value", "IPUConfig: from_json: 'ipus' is not a valid attribute", cfg.from_json, cfg,
       '{"ipus": 2}')

@@ -206,6 +206,7 @@ describe("a C op's cost", function()
     local ok, message = pcall(train_in_a_pipeline,
       function(x) return from_c(ipu.cast(x, "float16")) end, {})
     assert.is_false(ok)
-    assert.matches("custom_places_spec%.lua:%d+: snake: wants float32 or float64", message)
+    assert.matches("custom_places_spec%.lua:%d+: snake: operands must be float32 or float64",
+      message)
   end)
 end)

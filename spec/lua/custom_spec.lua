@@ -180,7 +180,7 @@ describe("load_op_library", function()
     end)
     near({(1 + math.sin(2)) * (1 + math.sin(2 * expected(1, 1)))}, twice)
     fails("snake: frequency must be positive", snake, x, {frequency = -1})
-    fails("snake: wants float32 or float64", snake, ipu.tensor({1}, {dtype = "int32"}))
+    fails("snake: operands must be float32 or float64", snake, ipu.tensor({1}, {dtype = "int32"}))
     fails("snake has no argument 'frequancy'; did you mean 'frequency'?", snake, x, {frequancy = 1})
   end)
 

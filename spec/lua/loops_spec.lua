@@ -91,7 +91,7 @@ describe("repeat_n", function()
   end)
 
   it("leaves nothing open after an error in the body", function()
-    raises("type", "wants bool", loops.repeat_n, 3, function(x) return ipu.logical_not(x) end,
+    raises("type", "must be bool", loops.repeat_n, 3, function(x) return ipu.logical_not(x) end,
       {1}, nil, nil)
     assert.equal(2, ipu.func(function(x) return x + 1 end)(ipu.tensor(1.0)):item())
   end)

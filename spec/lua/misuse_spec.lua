@@ -415,7 +415,7 @@ local cases <const> = {
   {"a stage for one of two layers", function()
     ipu.keras.Sequential{ipu.keras.layers.Dense(1),
       ipu.keras.layers.Dense(1)}:set_pipeline_stage_assignment{0}
-  end, "wants a stage for each layer, got 1 stage for 2 layers"},
+  end, "needs a stage for each layer, got 1 stage for 2 layers"},
   {"a name of NumPy", function() return ipu.sum end, "did you mean 'reduce_sum'"},
   {"a dtype as a name", function() return ipu.float32 end, "a dtype is a string: \"float32\""},
   {"a layer of PyTorch", function() return ipu.keras.layers.Linear end, "did you mean 'Dense'"},

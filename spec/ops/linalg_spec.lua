@@ -247,7 +247,7 @@ describe("linear algebra", function()
     local tape = ipu.GradientTape()
     local det = tape(function() return linalg.det(x) end)
     fails("value", "linalg.inv: matrix 0 is singular", tape.gradient, tape, det, x)
-    fails("type", "linalg.inv: wants floating point, got int32", linalg.inv,
+    fails("type", "linalg.inv: operands must be floating point, got int32", linalg.inv,
       ipu.ones({2, 2}, "int32"))
   end)
 

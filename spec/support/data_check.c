@@ -827,7 +827,7 @@ static void check_failures(const Setup *s) {
   check_message(
       batched(&e, vectors(&e, 2, 0), 2, false), s,
       "dataset stage 'batch' (spec.lua:8): elements of different shapes can't be stacked: component 0 of "
-      "element 1 has shape [2], that of the first has [1]",
+      "element 1 has shape [2], the first element's has [1]",
       "spec.lua:8", "!.");
   check_message(buffered(&e, mapped(&e, numbers(&e, 3), 0, 0, 1), 5), s,
                 "dataset stage 'map' (spec.lua:3): 1 is not liked", "spec.lua:3", "!0;4;.");

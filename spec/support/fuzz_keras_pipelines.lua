@@ -198,7 +198,7 @@ end
 
 local function refused(message)
   for _, words in ipairs{"is not supported by schedule", "must be a multiple",
-    "wants each stage on an IPU of its own"} do
+    "needs each stage on an IPU of its own"} do
     if message:find(words, 1, true) then return true end
   end
 end

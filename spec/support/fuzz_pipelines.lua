@@ -451,7 +451,7 @@ end
 local function refused(message)
   for _, words in ipairs{
     "must be a multiple", "works only with", "is used by stages", "an IPU of its own", "own IPU",
-    "must run", "is not supported by schedule", "wants the stages on the IPUs in turns",
+    "must run", "is not supported by schedule", "needs the stages on the IPUs in turns",
     "shares out optimizer state that is offloaded",
   } do
     if message:find(words, 1, true) then return true end

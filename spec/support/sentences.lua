@@ -2,7 +2,8 @@
 -- Arguments: docstrings, messages, or a folder.
 local rule <const> = require "spec.support.plain_words"
 
--- Folders of C that are held to it: the first comment of a file, all comments of a header.
+-- Folders of C that are held to it: the first comment of a file, all comments of a header, and
+-- the verbs of errors.
 local folders <const> = {"src"}
 
 local function lines_of(path)
@@ -58,6 +59,11 @@ local function check_docstrings(path)
   end
 end
 
+-- A value "must be …", a function "takes …", an argument or option "needs …". Nothing "wants".
+local function check_verbs(path, line, text)
+  if text:find("%f[%a]wants?%f[%A]") then report(path, line, '"wants"', text) end
+end
+
 -- The texts of errors: the literals of a call of blame.error or fail.
 local function check_messages(path)
   local source = table.concat(lines_of(path), "\n")
@@ -70,6 +76,7 @@ local function check_messages(path)
     if #words > 0 and text:find(" ") then
       local _, number = source:sub(1, at):gsub("\n", "")
       check_text(path, number + 1, text)
+      check_verbs(path, number + 1, text)
     end
   end
 end
@@ -86,6 +93,11 @@ local function check_c(path)
     check_text(path, number + 1, (text:gsub("\n%s*%*?%s*", " "):match("^%s*(.-)%s*$")))
     if path:find("%.c$") then break end
     begin = to + 1
+  end
+  for at, call in source:gmatch("()%f[%w_]fail(%b())") do
+    local text = call:match('"([^"]*)"')
+    local _, number = source:sub(1, at):gsub("\n", "")
+    if text then check_verbs(path, number + 1, text) end
   end
 end
 

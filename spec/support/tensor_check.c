@@ -987,7 +987,7 @@ static void check_npy_rules(void) {
   refuse_npy("{'descr': '<f4', 'fortran_order': False}", 4, "must all be there");
   refuse_npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}", 4, "twice");
   refuse_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}", 4, "unknown field");
-  refuse_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", 4, "behind");
+  refuse_npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", 4, "after");
   refuse_npy("{'descr': '<f4' 'fortran_order': False, 'shape': ()}", 4, "','");
   refuse_npy("{'descr': '<\\x664', 'fortran_order': False, 'shape': ()}", 4, "unexpected text");
   refuse_npy("{'descr", 0, "quote");
@@ -1082,7 +1082,7 @@ static void check_idx_files(void) {
   memcpy(bomb, small, sizeof small);
   write_gz(path, bomb, 1 << 24);
   CHECK(idx_read(&e, path, &t) == ERR_VALUE && !t &&
-        failed_with(&e, ERR_VALUE, "oversized: data: it goes on behind byte offset 11"));
+        failed_with(&e, ERR_VALUE, "oversized: data: it goes on after byte offset 11"));
   bomb[4] = 0x40; /* a gigabyte is promised, 16 MiB come */
   write_gz(path, bomb, 1 << 24);
   CHECK(idx_read(&e, path, &t) == ERR_VALUE && failed_with(&e, ERR_VALUE, "truncated"));
@@ -1167,7 +1167,7 @@ static void check_csv(void) {
   refuse_csv("yes", b, "'yes' is no bool");
   refuse_csv("1,\"2\n3\n", f, "line 1, column 2: a quote isn't closed");
   refuse_csv("\"a\nb\",1\"\n", f, "line 2, column 2: a quote inside");
-  refuse_csv("\"1\"2", f, "behind a closing quote");
+  refuse_csv("\"1\"2", f, "after a closing quote");
   refuse_csv("", f, "empty table");
   refuse_csv("\n\n", f, "empty table");
   refuse_csv("a,a,b\n1,2,3", (CsvOptions){.has_header = true, .column_count = 2, .names = names},

@@ -8,7 +8,7 @@ local sources = require "spec.support.sources"
 local read <const> = sources.read
 
 local run <const> = 6
-local root <const>, limit <const> = arg[1] or ".", tonumber(arg[2] or 46)
+local root <const>, limit <const> = arg[1] or ".", tonumber(arg[2] or 45)
 
 local function is_thin(line)
   return not line:find("%w") or line == "end" or line == "else" or line:find("^#include")

@@ -97,7 +97,7 @@ static const struct {
     {"operand made later", "made after it is read", later_operand},
     {"operand of a region", "is of another graph", foreign_operand},
     {"output that is not there", "is no output of its node", absent_output},
-    {"too few operands", "has 1 operands, the row wants 2 to 2", operand_count},
+    {"too few operands", "has 1 operands, its row has 2 to 2", operand_count},
     {"another shape than inferred", "infer says float32[2, 4]", wrong_type},
     {"no type", "has no valid type", no_type},
     {"operands of two dtypes", "infer refuses it", wrong_dtype},

@@ -1,4 +1,4 @@
-/* Contexts: who computes, and what went wrong last. */
+/* Contexts: threads, seed, and the last error. */
 #include "api/context.h"
 
 #include <stdio.h>

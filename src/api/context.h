@@ -11,28 +11,29 @@ struct ipu_context {
   _Atomic int references;
   Engine *engine;
   Error error;
-  /* the text handed out last; lasts until the next call has ended, which may take it */
+  /* the last text that was returned; valid until the next call has ended, which may take it as an
+   * argument */
   char *text;
   char *text_before;  /* the text that the present call may have been given */
   int64_t stream;     /* random ops traced so far */
-  Variable **counter; /* of random ops in functions, without those that have a seed of their own */
+  Variable **counter; /* of random ops in functions, without ops that have a seed of their own */
   int counter_count, counter_capacity;
   const Bridge *bridge; /* NULL until the first model */
   void *lua;            /* the models' Lua state, as the bridge knows it */
 };
 
 ipu_context *context_retain(ipu_context *c);
-/* Starts v at what the seed says, now and whenever another one is set. */
+/* Starts v with the seed's value, now and each time another seed is set. */
 Status context_keep_counter(ipu_context *c, Variable *v);
-/* Each call begins here: what was said before is forgotten. */
+/* Each call begins here: the last message is cleared. */
 Error *context_begin(ipu_context *c);
 /* … and ends here, with the status as callers see it. */
 int context_end(const ipu_context *c);
 /* A message about an argument. what: "ipu_tensor_new: shape". */
 int context_fail(ipu_context *c, Status s, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Is what a function can't do without there? Else false, and ipu_last_error() says what is NULL.
- * The list ends with {0}. */
+/* Are the required arguments of a function there? Otherwise false, and ipu_last_error() names the
+ * one that is NULL. The list ends with {0}. */
 typedef struct Given {
   const char *name;
   const void *pointer;

@@ -116,7 +116,7 @@ int ipu_model_load(ipu_context *c, const char *path, ipu_model **out) {
 
 void ipu_model_free(ipu_model *m) {
   if (!m) return;
-  Error before = m->context->error; /* freeing is no call that can fail: what was said stays */
+  Error before = m->context->error; /* freeing can't fail, so the last message stays */
   BridgeCall call = {.function = "model_free", .object = m->object};
   interpreter_call(m->context, &call);
   drop_results(&call);
@@ -126,7 +126,7 @@ void ipu_model_free(ipu_model *m) {
   free(m);
 }
 
-/* Are the model and what its method can't do without there? */
+/* Are the model and the required arguments of its method there? */
 static bool model_given(ipu_model *m, const char *method, const Given *given) {
   char name[NAME_BYTES];
   snprintf(name, sizeof name, "ipu_model_%s", method);
@@ -188,7 +188,7 @@ int ipu_model_build(ipu_model *m, int rank, const int64_t *shape) {
 
 /* ---- training ---- */
 
-/* Keeps the numbers in the text, and hands out the text itself: the logs, or a fit's history. */
+/* Keeps the numbers in the text, and returns the text itself: the logs, or a fit's history. */
 static int call_logs(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count,
                      ipu_tensor *const *y, int y_count, const char *options, const char **text) {
   if (text) *text = "";
@@ -261,7 +261,7 @@ static int call_tensors(ipu_model *m, const char *function, ipu_tensor *const *x
   return context_end(c);
 }
 
-/* What fails gives out nothing. */
+/* A call that fails returns no objects. */
 static int give_tensors(ipu_model *m, const char *function, ipu_tensor *const *x, int x_count,
                         const char *options, const char *out_name, ipu_tensor **outputs,
                         int capacity, int *count) {

@@ -59,7 +59,8 @@ static Status damaged(Error *e, const Source *s, const char *what) {
               (unsigned long long)(s->taken - s->z.avail_in));
 }
 
-/* A file may be several gzip members in a row; what follows a member must be another or the end. */
+/* A file may be several gzip members in a row. A member is followed by another one or by the
+ * end. */
 static Status next_member(Error *e, Source *s) {
   Status status;
   if (s->z.avail_in == 0 && (status = refill(e, s)) != OK) return status;
@@ -101,7 +102,7 @@ static Status source_read(Error *e, Source *s, void *to, size_t capacity, size_t
   return OK;
 }
 
-/* Is it gzip? Two bytes of a regular file tell; a pipe is taken as it comes. */
+/* Is it gzip? The first two bytes of a regular file decide. A pipe is read as it is. */
 static Status source_open(Error *e, Source *s, const char *path, bool inflate_it,
                           struct stat *info) {
   *s = (Source){.path = path, .fd = open(path, O_RDONLY | O_CLOEXEC)};
@@ -186,8 +187,8 @@ struct FileWriter {
   char *path, *temporary;
 };
 
-/* The name of a sibling that nobody else picks; O_EXCL catches the one in 2^64. It begins with
- * the file's own as long as the two fit: a name may have as many bytes as the file system takes. */
+/* A sibling's name that no other process picks; O_EXCL catches the one case in 2^64. It begins with
+ * the file's own name if both fit in the bytes that the file system allows. */
 static char *sibling(const char *path) {
   enum { ENDING = 21 }; /* .0123456789abcdef.tmp */
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -7,8 +7,8 @@
  * data, which *size doesn't include. */
 Status file_read(Error *e, const char *path, size_t limit, bool inflate, void **data,
                  size_t *bytes);
-/* Reads up to capacity bytes from the beginning of the same content. A header there tells the size,
- * before memory is allocated. */
+/* Reads up to capacity bytes from the beginning of the same content. So a header can be read for
+ * the size before memory is allocated. */
 Status file_read_start(Error *e, const char *path, bool inflate, void *data, size_t capacity,
                        size_t *bytes);
 /* Written to a temporary sibling, fsynced, renamed, folder fsynced. */

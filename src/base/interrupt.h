@@ -51,5 +51,5 @@ void interrupt_end_loop(const CancellableLoop *l);
 void interrupt_terminate(void); /* for a signal handler */
 bool interrupt_terminated(void);
 
-bool interrupt_stops(void); /* pending, and nobody holds it to stop in good order */
+bool interrupt_stops(void); /* pending, and not held to stop in good order */
 #endif

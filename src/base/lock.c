@@ -53,7 +53,7 @@ static Status in_use(Error *e, const char *folder, int fd) {
               "%s: process %ld writes to this folder; one at a time can", folder, owner);
 }
 
-/* false: it is another's; where there are no locks, nobody's. */
+/* false: another process has it; without locks, no process has it */
 static bool take(int fd, double seconds) {
   double end = clock_seconds() + seconds;
   while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

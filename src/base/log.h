@@ -25,8 +25,8 @@ typedef struct Log {
   void *context;
 } Log;
 
-/* Warnings and errors to stderr, unless level_name (what IPULUA_LOG says; NULL and "" are fine)
- * names another level. False when it names none: the log is usable all the same. */
+/* Warnings and errors to stderr, unless level_name (from IPULUA_LOG; NULL and "" are allowed) names
+ * another level. False if it names none: the log can be used all the same. */
 bool log_init(Log *log, const char *level_name);
 /* Whether the level is shown, to be asked before a line is built. */
 static inline bool log_shows(const Log *log, LogLevel level) { return log && level <= log->level; }

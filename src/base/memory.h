@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether a block of this size can be used. True for small ones, and where the system doesn't
- * tell. */
+/* Whether a block of this size can be used. True for small ones, and if the system doesn't report
+ * it. */
 bool memory_has_room(size_t bytes);
 #endif

@@ -46,7 +46,7 @@ struct Pool {
   _Atomic int64_t count;
   _Atomic int team;                                  /* that the chunks are shared out to */
   _Atomic int caller_cpu;                            /* -1: not known */
-  _Alignas(CACHE_LINE) _Atomic(PoolErrand *) errand; /* that nobody has taken yet */
+  _Alignas(CACHE_LINE) _Atomic(PoolErrand *) errand; /* chunks that no member has taken yet */
   _Alignas(CACHE_LINE) _Atomic uint64_t generation;
   _Alignas(CACHE_LINE) _Atomic int64_t done;
   _Alignas(CACHE_LINE) _Atomic int sleeping;
@@ -70,7 +70,7 @@ static int64_t take_chunk(Share *s, uint64_t generation, int64_t end) {
   }
 }
 
-/* First the own share, then what is left of the others'. */
+/* First the member's own share, then the remaining chunks of the others. */
 static void work(Pool *p, uint64_t generation, int slot) {
   PoolTask task = atomic_load_explicit(&p->task, memory_order_acquire);
   void *context = atomic_load_explicit(&p->context, memory_order_acquire);
@@ -94,8 +94,8 @@ static int current_cpu(void) {
 #endif
 }
 
-/* The scheduler may leave a spinning member on the processor of the caller, who then waits for
- * it. */
+/* The scheduler may leave a spinning member on the processor of the caller, who then waits for that
+ * member. */
 static void leave_cpu(int cpu) {
 #ifdef __linux__
   cpu_set_t allowed, others;
@@ -137,7 +137,7 @@ static void wait_for_work(const Member *m, uint64_t seen) {
   Pool *p = m->pool;
   for (int i = 0, idle = 0; i < SPINS; i++) {
     if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
-    if (is_lent(m)) return; /* whoever computes instead wants this processor */
+    if (is_lent(m)) return; /* a thread with work should have this processor */
     PoolErrand *e = atomic_load_explicit(&p->errand, memory_order_acquire);
     if (e && idle++ == SPINS_BEFORE_ERRAND) {
       if (take_errand(p, e)) do_errand(e);
@@ -218,9 +218,9 @@ void pool_free(Pool *p) {
 
 int pool_size(const Pool *p) { return p ? p->size : 1; }
 
-/* A member may still be about to look for chunks of the loop before. With this loop's count it
- * would find one past that loop's end: so every share is closed first, and whoever reads a new
- * field sees it closed. */
+/* A member may still be about to look for chunks of the previous loop. With this loop's count it
+ * would find one past that loop's end. So every share is closed first, and a member that reads a
+ * new field sees it closed. */
 static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolTask task,
                     void *context) {
   for (int i = 0; i < p->size; i++)
@@ -242,7 +242,7 @@ static void publish(Pool *p, uint64_t generation, int team, int64_t count, PoolT
   pthread_mutex_unlock(&p->mutex);
 }
 
-/* A member that was put off its processor may want this one. */
+/* A member that was moved off its processor may need this one. */
 static void wait_for_members(Pool *p, int64_t count) {
   for (int i = 1; atomic_load_explicit(&p->done, memory_order_acquire) < count; i++) {
     pause_briefly();

@@ -51,7 +51,7 @@ void sha256(const void *data, size_t bytes, uint8_t digest[SHA256_BYTES]) {
   const uint8_t *p = data;
   size_t left = bytes;
   for (; left >= 64; p += 64, left -= 64) compress(h, p);
-  uint8_t tail[128] = {0}; /* what is left, a bit, zeros, the length in bits */
+  uint8_t tail[128] = {0}; /* the remaining bytes, a bit, zeros, the length in bits */
   size_t end = left < 56 ? 64 : 128;
   if (left) memcpy(tail, p, left);
   tail[left] = 0x80;

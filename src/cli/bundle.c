@@ -32,7 +32,7 @@ static const Bundled *find(const char *name) {
   return bsearch(name, table, sizeof table / sizeof *table, sizeof *table, compare);
 }
 
-/* "ipulua.keras.losses" → keras/losses.lua; NULL for what isn't there. */
+/* "ipulua.keras.losses" → keras/losses.lua; NULL if there is no such module. */
 static const Bundled *find_module(lua_State *L, const char *module) {
   static const char library[] = "ipulua";
   enum { LENGTH = sizeof library - 1 };
@@ -71,7 +71,7 @@ static int search(lua_State *L) {
   return 2;
 }
 
-/* ("machine/report/report.html") → its text, nil for what isn't there */
+/* ("machine/report/report.html") → its text, nil if there is none */
 static int read(lua_State *L) {
   const Bundled *found = find(luaL_checkstring(L, 1));
   if (found) lua_pushlstring(L, ipulua_bundle + found->at, found->bytes);

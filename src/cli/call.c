@@ -126,7 +126,7 @@ int call_with(lua_State *L, lua_CFunction handler, int arguments, int results) {
   sigaction(SIGINT, &before, NULL);
   atomic_store(&running, NULL);
   lua_State *callback = atomic_exchange(&running_callback, NULL);
-  /* a late Ctrl-C must not stop what follows */
+  /* a late Ctrl-C must not stop the next line */
   if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
   if (callback && lua_gethook(callback) == stop) lua_sethook(callback, NULL, 0, 0);
   interrupt_reset();

@@ -57,9 +57,8 @@ static void add_keys(lua_State *L, int index, const char *stem, size_t length, b
   }
 }
 
-/* Replaces the value on top by what its metatable's __index holds; pops it when that is not a
- * table. A metatable whose __index is a function may hold the methods in a table "methods"
- * besides. */
+/* Replaces the value on top by its metatable's __index; pops it if that is not a table. If __index
+ * is a function, the metatable may have the methods in a table "methods". */
 static bool follow_index(lua_State *L) {
   if (!lua_getmetatable(L, -1)) {
     lua_pop(L, 1);
@@ -100,8 +99,8 @@ static bool is_library(lua_State *L, int index) {
   return found;
 }
 
-/* Pushes the list of names that require("ipulua.tools.help")'s function gives for the value at index,
- * and runs none of the script's code; false, nothing pushed, when it gives none. */
+/* Pushes the list of names that require("ipulua.tools.help")'s function gives for the value at
+ * index. It runs none of the script's code. False, with nothing pushed, if there are none. */
 static bool push_help(lua_State *L, const char *function, int index, bool methods) {
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);

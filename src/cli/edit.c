@@ -359,8 +359,8 @@ static void close_libedit(Editor *e) {
   if (e->locale) freelocale(e->locale);
 }
 
-/* Copies as many whole characters as fit; a byte that is none in this locale becomes "?", and so
- * does the mark that stands around escape sequences in prompts: libedit takes nothing else. */
+/* Copies as many whole characters as fit. A byte that is no character in this locale becomes "?".
+ * So does the mark around escape sequences in prompts, since libedit takes nothing else. */
 static size_t copy_characters(char *to, size_t size, const char *from) {
   mbstate_t state = {0};
   size_t n = 0;
@@ -396,7 +396,7 @@ static Reading read_edited(Editor *e, const char *prompt, const char *pending) {
   e->waiting = before.mask;
   locale_t locale = e->locale ? uselocale(e->locale) : (locale_t)0;
   set_prompt(e, prompt);
-  /* before the prompt shows: what is typed on seeing it is echoed once */
+  /* before the prompt shows, so that keys typed after it are echoed once */
   libedit.el_set(e->el, EL_PREP_TERM, 1);
   const char *line = libedit.el_gets(e->el, &n);
   if (e->locale) uselocale(locale);

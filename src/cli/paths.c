@@ -24,8 +24,8 @@ static bool find_executable(char own[PATH_MAX], char above[PATH_MAX]) {
   return slash != NULL;
 }
 
-/* Puts templates of ours in package.path: in front of Lua's default path wherever that stands
- * (so LUA_PATH and its ";;" keep their meaning), at the end when LUA_PATH left the default out. */
+/* Puts our templates in package.path: in front of Lua's default path, wherever that is, so that
+ * LUA_PATH and its ";;" keep their meaning. If LUA_PATH has no default, they are at the end. */
 static void add_templates(lua_State *L, const char *ours) {
   int top = lua_gettop(L);
   lua_getglobal(L, "package");

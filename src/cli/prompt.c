@@ -203,7 +203,7 @@ static void remember_result(lua_State *L, int index) {
   lua_pop(L, 1);
 }
 
-/* Runs the function on top and prints what it returns. */
+/* Runs the function on top and prints its results. */
 static void evaluate(lua_State *L) {
   int base = lua_gettop(L);
   if (!call(L, 0, LUA_MULTRET)) return;
@@ -271,7 +271,7 @@ static Reading read_line(lua_State *L, Editor *e, const char *pending) {
 
 static bool is_blank(const char *s) { return s[strspn(s, " \t\n\r")] == '\0'; }
 
-/* ?x, ? and ??; text is what follows the first question mark. */
+/* ?x, ? and ??; text follows the first question mark. */
 static void explain(lua_State *L, const char *text) {
   while (isspace((unsigned char)*text)) text++;
   if (*text == '?') {

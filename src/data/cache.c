@@ -36,7 +36,7 @@ typedef struct Filling {
 
 typedef struct CacheStage {
   Stage base;
-  Scope scope;        /* of what is kept */
+  Scope scope;        /* of the kept elements */
   const Store *store; /* NULL while filling */
   Store *own;         /* of BufferDataset, if an element failed: used for this pass alone */
   int64_t position;

@@ -41,7 +41,7 @@ Tensor *elements_stack(const Elements *l, const Dataset *d, int c, int n, int st
       dataset_fail(
           d, e, ERR_VALUE,
           "elements of different shapes can't be stacked: component %d of element %d has shape %s, "
-          "that of the first has %s",
+          "the first element's has %s",
           c, i, shape_text(&t->type, b), shape_text(first, a));
       tensor_release(out);
       return NULL;

@@ -107,16 +107,15 @@ typedef struct SpecialiseRequest {
 static Status check_variant(const MapFunction *f, const MapFunction *variant, Error *e) {
   char want[TYPE_TEXT], got[TYPE_TEXT];
   if (variant->out_count != f->out_count)
-    return fail(
-        e, ERR_TYPE,
-        "the function gives %d component%s for elements of one shape, %d for those of another",
-        f->out_count, plural(f->out_count), variant->out_count);
+    return fail(e, ERR_TYPE,
+                "the function gives %d component%s for elements of one shape, %d for another shape",
+                f->out_count, plural(f->out_count), variant->out_count);
   for (int c = 0; c < f->out_count; c++) {
     if (!type_is_static(&variant->out_type[c]))
       return fail(e, ERR_INTERNAL, "a result's shape is unknown");
     if (!type_matches(&f->out_type[c], &variant->out_type[c]))
       return fail(e, ERR_TYPE,
-                  "the function gives %s for elements of one shape, %s for those of another",
+                  "the function gives %s for elements of one shape, %s for another shape",
                   type_text(&f->out_type[c], want), type_text(&variant->out_type[c], got));
   }
   return OK;

@@ -13,7 +13,7 @@ typedef struct Variant {
 
 typedef struct Function {
   MapFunction function;
-  pthread_mutex_t mutex; /* of what is below */
+  pthread_mutex_t mutex; /* of the members below */
   int count, capacity;
   Variant **variant;
   uint64_t busy[MAP_WORKERS / 64]; /* a bit per worker number in use */

@@ -48,8 +48,8 @@ Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up,
 void host_calls_serve(HostCalls *h);
 /* Block until ready(context), serving meanwhile when this is the script's thread. */
 void host_calls_wait(HostCalls *h, HostPredicate ready, void *context);
-/* Whoever makes a waiter's condition true calls this afterwards; cheap when nobody waits. The
- * condition must be a sequentially consistent atomic. */
+/* To be called after a waiter's condition was made true; cheap without waiters. The condition must
+ * be a sequentially consistent atomic. */
 void host_calls_notify(HostCalls *h);
 
 /* Work for the script's thread at a later time, never inside a request. It frees objects that a

@@ -35,7 +35,7 @@ void infeed_open_explicitly(Infeed *q);
 /* the next open starts again at the first element */
 Status infeed_close(Infeed *q, Error *e);
 void infeed_set_context(Infeed *q, const DataContext *context); /* for the next open */
-/* elements handed out since the last open */
+/* elements given out since the last open */
 int64_t infeed_position(const Infeed *q);
 Tensor *infeed_save(Infeed *q, Error *e);
 Status infeed_restore(Infeed *q, const Tensor *saved, Error *e);

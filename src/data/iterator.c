@@ -207,7 +207,7 @@ Status dataset_continue(Error *e, Dataset *d, const int64_t *list, int64_t count
   Status s = tree_collect_shuffles(&t, e, d);
   if (s == OK && count != 1 + t.shuffle_count)
     s = dataset_fail(d, e, ERR_VALUE,
-                     "the counts are those of another dataset: it has %lld shuffles, this has %d",
+                     "the counts are of another dataset: it has %lld shuffles, this has %d",
                      (long long)count - 1, (int)t.shuffle_count);
   for (int64_t i = 0; s == OK && i < count; i++)
     atomic_store(&(i ? shuffle_of(&t, i - 1) : d)->iterations, (uint64_t)list[i]);

@@ -28,7 +28,7 @@ typedef struct Slot {
 
 typedef struct PrefetchStage {
   Stage base;
-  Scope scope; /* of what is read ahead */
+  Scope scope; /* of the prefetched elements */
   int timed;   /* consecutive elements timed */
   /* seconds: the least to make one, and the least between two (to use one) */
   double fastest, briefest;

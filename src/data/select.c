@@ -213,7 +213,7 @@ static Status repeat_open(Stage *s, Error *e) {
   return open_over_rows(s, e);
 }
 
-/* A reopening that failed (memory out, a file gone) is tried again. */
+/* If reopening failed (memory out, a file gone), it is tried again. */
 static Status repeat_ready(Stage *s, Error *e) { return s->input ? OK : reopen(s, e); }
 
 static Status repeat_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) {

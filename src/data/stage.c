@@ -40,7 +40,10 @@ Scope scope_within(const Scope *parent) {
                  .kept = parent->kept};
 }
 
-uint64_t stage_iteration(const Stage *s) { return s->scope->kept ? 0 : s->scope->tree->iteration; }
+/* On which orders and random numbers depend beside the epoch. */
+static uint64_t stage_iteration(const Stage *s) {
+  return s->scope->kept ? 0 : s->scope->tree->iteration;
+}
 
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out) {
   *out = NULL;

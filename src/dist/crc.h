@@ -1,4 +1,4 @@
-/* A checksum of what instances compare. */
+/* A checksum of data that instances compare. */
 #ifndef IPULUA_DIST_CRC_H
 #define IPULUA_DIST_CRC_H
 #include <stddef.h>

@@ -27,7 +27,7 @@ void instances_forget_stop(Instances *t) { t->stop_flags = 0; }
 /* ---- begin ---- */
 
 static Status open_plugin(Error *e, const char *path, const Comm **out) {
-  /* It stays: libraries of MPI leave threads and handlers behind. */
+  /* It stays loaded: libraries of MPI leave threads and handlers running. */
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) return fail(e, ERR_RUNTIME, "%s", dlerror());
   *out = dlsym(library, COMM_SYMBOL);

@@ -16,7 +16,7 @@ enum {
   CHAIN_PIECES = 4,        /* under way at once, in each direction */
   MESSAGE_BYTES = 64 + CHAIN_BYTES,
   TAG = 1,
-  LARGE_SEND = 1 << 24, /* in request_peer: what is sent may wait for its receiver */
+  LARGE_SEND = 1 << 24, /* in request_peer: a message may wait for its receiver */
 };
 
 /* The header of every message of a meeting. Data begin at byte HEADER_BYTES. */
@@ -47,7 +47,7 @@ typedef struct Peer {
   int64_t pid;
   bool ended;
   int end_status;
-  char *where;   /* its meeting when it found a difference; NULL: not told */
+  char *where;   /* its meeting when it found a difference; NULL: unknown */
   char *message; /* MESSAGE_BYTES: its newest header, with data that came with it */
   char *data;    /* larger data */
   size_t capacity;

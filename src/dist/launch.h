@@ -3,10 +3,10 @@
 #define IPULUA_DIST_LAUNCH_H
 
 typedef struct Launch {
-  const char *launcher;       /* for messages; NULL: nobody launched this process */
-  const char *library;        /* "openmpi", "mpich"; NULL: the launcher doesn't tell */
+  const char *launcher;       /* for messages; NULL: the process was not launched */
+  const char *library;        /* "openmpi", "mpich"; NULL: the launcher doesn't name it */
   int size, rank;             /* 1 and 0 without a launcher */
-  int local_size, local_rank; /* on this host; local_size 0: not told */
+  int local_size, local_rank; /* on this host; local_size 0: unknown */
 } Launch;
 
 Launch launch_read(void);

@@ -12,7 +12,7 @@
 #include "program/buckets.h"
 #include "program/common.h"
 
-/* ---- what instances must have in common ---- */
+/* ---- agreement of instances ---- */
 
 typedef struct Words {
   const Program *program;
@@ -38,7 +38,7 @@ static Status gather(Across *a, uint32_t kind, bool varying, const void *data, s
   return instances_gather(a->instances, &m, &(Part){data, bytes}, 1, a->from, e);
 }
 
-/* The line at `at` without its end, and the script's line behind the tab. */
+/* The line at `at` without its end, and the script's line after the tab. */
 typedef struct Line {
   const char *body, *source;
   int body_length, source_length;
@@ -98,8 +98,8 @@ static void digest_of(const char *text, uint8_t digest[SHA256_BYTES]) {
 
 /* ---- assigned variables ---- */
 
-/* What a script assigns must be the same everywhere; what replicas have each for themselves need
- * not be. */
+/* A value that a script assigns must be the same on all instances. Values that differ between
+ * replicas need not be. */
 static bool is_compared(const Variable *v) { return !v->counts_runs && !v->aggregate && v->value; }
 
 static uint32_t crc_of_assigned(const Program *p) {
@@ -113,7 +113,7 @@ static uint32_t crc_of_assigned(const Program *p) {
   return crc;
 }
 
-/* Of those that anybody has assigned, which differ. */
+/* Of the variables that any instance has assigned, the ones that differ. */
 static Status compare_assigned(Across *a, Error *e) {
   const Program *p = a->program;
   size_t count = (size_t)p->variable_count;
@@ -239,8 +239,8 @@ static bool is_far(const Across *a, const Call *c, size_t bytes) {
          bytes > program_gather_bytes(a->program);
 }
 
-/* The calls of all replicas: others' bring what has arrived, or what they show, and have no
- * memory. */
+/* The calls of all replicas. Calls of other instances have the operands that have arrived, or that
+ * lie in shared memory, and no memory of their own. */
 static void set_calls(Across *a, const Phase *phase, const Call *const *call, size_t bytes) {
   bool shown = phase->bucket && phase->bucket->shown;
   size_t begin = shown ? phase->line : (size_t)a->local * phase->ahead,
@@ -270,8 +270,7 @@ static Status add_parts(Across *a, const Phase *p, int *count, Error *e) {
   return OK;
 }
 
-/* What a bucket holds, where it lies in shared memory: shown is false where not all have it
- * there. */
+/* The content of a bucket in shared memory. shown is false if some of it isn't there. */
 static Status show(Across *a, const Phases *list, Bucket *b, const Meeting *m, Error *e) {
   const Replication *r = a->program->replication;
   b->shown = false;
@@ -281,7 +280,7 @@ static Status show(Across *a, const Phases *list, Bucket *b, const Meeting *m, E
   return instances_show(a->instances, m, b->buffer[b->now], b->lines, a->from, &b->shown, e);
 }
 
-/* What this collective brings, or all of its bucket. */
+/* The operands of this collective, or of all of its bucket. */
 static Status exchange(Across *a, const Phases *list, const Phase *p, const Meeting *m, Error *e) {
   int count = 0;
   Status s = p->bucket ? show(a, list, p->bucket, m, e) : OK;

@@ -12,7 +12,7 @@ typedef struct Across {
   int local, first, all; /* replicas */
   Call *call;            /* [all] of other instances */
   const Call **replica;  /* [all] */
-  const void **in;       /* [all] what they bring */
+  const void **in;       /* [all] their contributions */
   void **nowhere;        /* [MAX_OUTPUTS] NULLs */
   struct Brought *from;  /* [instances] */
   struct Part *part;     /* [part_capacity] */
@@ -24,6 +24,6 @@ Status across_begin(Across *a, Engine *g, Program *p, Error *e);
 /* A collective of all replicas. The calls are this instance's. */
 Status across_collective(Across *a, const Phases *list, Phase *phase, const Call *const *call,
                          Error *e);
-/* The run has ended so; what failed here alone is told to all. */
+/* The run has ended with this status; all are told of a failure that happened here alone. */
 void across_end(Across *a, Status s, Error *e);
 #endif

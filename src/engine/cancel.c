@@ -48,8 +48,8 @@ static bool changes_itself(const Program *p, const Step *s) {
   }
 }
 
-/* Does anything in b change something? follows: is something changed behind b, in an iteration
- * that b is a part of? */
+/* Does a step in b change state? follows: is state changed after b, in an iteration that b is a
+ * part of? */
 static bool find_in(const Program *p, const Block *b, bool in_loop, bool follows) {
   bool found = false;
   for (int i = b->count - 1; i >= 0; i--) {

@@ -4,8 +4,8 @@
 #define IPULUA_ENGINE_CANCEL_H
 #include "engine/run.h"
 
-/* Find the steps that change a variable, a queue or what ops keep. Once for each program, when
- * its variables are bound. */
+/* Find the steps that change a variable, a queue or an op's state. Once for each program, when its
+ * variables are bound. */
 void cancel_find_changes(Program *p);
 
 void cancel_begin(Run *r);

@@ -12,7 +12,8 @@ typedef struct ControlWay {
   void (*begin_iteration)(Control *c, bool last); /* of a counted loop; NULL: nothing to do */
   Status (*end_iteration)(Control *c, bool last);
   Status (*leave_loop)(Control *c, Status s); /* gives the loop's own status */
-  Status (*end_row)(Control *c);              /* between two of a pipeline: who wants to stop may */
+  Status (*end_row)(Control *c);              /* between two steps of a pipeline: a run that was
+                                               * asked to stop may */
 } ControlWay;
 
 struct Control {

@@ -45,7 +45,7 @@ static void offer(Run *r, ReadAhead *a) {
   pool_offer(r->pool, &a->errand);
 }
 
-/* The loop ends before what was read ahead was asked for. */
+/* The loop ends before the prefetched element was asked for. */
 void run_leave_loop(Run *r, const Block *body) {
   for (int i = 0; i < body->count; i++) {
     ReadAhead *a = body->step[i].kind == STEP_DEQUEUE ? body->step[i].ahead : NULL;

@@ -4,6 +4,6 @@
 #include "engine/run.h"
 
 Status run_dequeue(Run *r, Step *s);
-/* after a failure: what was read ahead goes back to its queue */
+/* after a failure: prefetched elements go back to their queue */
 void run_leave_loop(Run *r, const Block *body);
 #endif

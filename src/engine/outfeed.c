@@ -9,7 +9,7 @@ typedef struct Column {
   Type type;
   size_t bytes; /* of one element */
   char *data;
-  size_t begin, end, capacity; /* bytes; what lies before begin was taken */
+  size_t begin, end, capacity; /* bytes; values before begin were taken */
 } Column;
 
 struct Outfeed {
@@ -33,7 +33,7 @@ static void destroy(Object *o) {
   free(q);
 }
 
-/* What a queue keeps of a component: with several replicas their values, stacked. */
+/* A queue's copy of a component: with several replicas their values, stacked. */
 static Status element_type(const Type *component, int replicas, Type *out, Error *e) {
   *out = *component;
   if (replicas == 1) return OK;
@@ -74,9 +74,9 @@ static Status set_columns(Outfeed *q, int replicas, int count, const Type *const
   return OK;
 }
 
-/* Every value is compared with those that are there: programs of several signatures and
- * structures share a queue, one after the other. LAST keeps one value, so that any other
- * replaces it. */
+/* Every value is compared with the values in the queue. Programs of several signatures and
+ * structures may share a queue, one after the other. LAST keeps one value, so any other replaces
+ * it. */
 static Status accept(Outfeed *q, int form, int replicas, int count, const Type *const *type,
                      Error *e) {
   bool same = fits(q, replicas, count, type);

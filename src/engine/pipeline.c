@@ -7,7 +7,7 @@
 /* A row of the timetable being run. */
 typedef struct Row {
   Control *control;
-  PipelineStep *pipeline; /* the first instance's, of which all have the like */
+  PipelineStep *pipeline; /* the first instance's; all instances have equal ones */
   const TimetableEntry *entry;
   int count;
 } Row;

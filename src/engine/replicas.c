@@ -38,7 +38,7 @@ static void run_local_of(void *context, int64_t replica, int slot) {
   run_steps(&t->run[replica], t->local->step[replica], t->local->count);
 }
 
-/* The failure of the first replica that failed, whoever was first in time. */
+/* The failure of the first replica in order that failed, not of the first in time. */
 static Status first_failure(Team *t) {
   for (int r = 0; r < t->replication->count; r++) {
     if (t->own_error[r].status == OK) continue;
@@ -63,8 +63,9 @@ static Status run_local(Team *t, const Phase *p) {
 
 /* ---- collectives, queues, calls of the host ---- */
 
-/* Each replica has an element of a step, or none has: one that fails costs the step, what was read
- * before an interruption or the end of the data comes again. */
+/* Either each replica has an element of a step, or none has. An element that fails costs the
+ * step. If an interruption or the end of the data stops reading, the elements that were read
+ * come again. */
 static Status dequeue(Team *t, const Phase *p) {
   int count = t->replication->count;
   Feed *f = (Feed *)p->step[0]->node->attr[0].object;
@@ -114,8 +115,8 @@ static Status run_collective(Team *t, const Phases *list, Phase *p) {
 
 /* ---- control with collectives inside: all replicas must go the same way ---- */
 
-/* Where instances meet, one that was interrupted goes on until all know: they stop at the same
- * point. What has failed elsewhere ends it at once. */
+/* An instance that was interrupted goes on until all know of it, so that they stop at the same
+ * point. A failure of another instance ends it at once. */
 static bool others_stop(Team *t) {
   if (instances_look(t->across.instances, &t->own_error[0]) != OK) return true;
   if (!instances_asked_to_stop(t->across.instances)) return false;

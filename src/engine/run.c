@@ -24,8 +24,8 @@ typedef struct ChainWork {
   CancellableLoop loop;
 } ChainWork;
 
-/* Pieces of a chain run at once: what the earliest step of any tells is told, whoever comes
- * first. */
+/* Pieces of a chain run side by side. The failure of the earliest step is reported, whichever
+ * failed first. */
 static void keep_first(_Atomic int *kept, int events) {
   if (!events) return;
   int before = atomic_load(kept);
@@ -187,8 +187,8 @@ static Status run_enqueue(Run *r, Step *s) {
   return outlet_put(s->node, 1, s->call.in_type, s->call.in, r->error);
 }
 
-/* Whoever stops takes the interruption, so that nobody acts on it a second time; replicas that
- * run beside it are told. */
+/* A run that stops takes the interruption, so that no other acts on it. Replicas that run beside it
+ * are told. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
   if (r->with_others && interrupt_pending() != INTERRUPT_NOW) return OK;
@@ -204,7 +204,7 @@ Status run_interrupted(Run *r) {
 /* A control step of one instance. */
 typedef struct Alone {
   Control control;
-  bool changed;    /* something, since the loop or what is around it began */
+  bool changed;    /* state was changed since the loop, or the loop around it, began */
   bool outer_goes; /* Run.goes_on, outside of the loop */
 } Alone;
 
@@ -214,9 +214,9 @@ static Status run_nested(Control *c, int i) {
 
 static void begin_iteration(Control *c, bool last) { c->alone->goes_on = !last; }
 
-/* After an iteration: whoever wants to stop stops here, or in what the next one can throw away;
- * after the last one by himself, for the loop has done all that it was to do. An iteration
- * around the loop that has changed something, and has yet to, is finished. */
+/* After an iteration: a run that was asked to stop stops here, or in a part of the next iteration
+ * that can be cancelled. After the last iteration the loop has ended anyway. If an iteration around
+ * the loop has changed state, and will change more, it is finished first. */
 static Status end_iteration(Control *c, bool last) {
   Alone *a = (Alone *)c;
   Run *r = c->alone;
@@ -227,7 +227,7 @@ static Status end_iteration(Control *c, bool last) {
   return s;
 }
 
-/* What a loop has changed stays changed behind it. */
+/* State that a loop has changed stays changed after it. */
 static Status leave_loop(Control *c, Status s) {
   Alone *a = (Alone *)c;
   const Step *loop = c->step[0];

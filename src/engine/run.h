@@ -1,4 +1,4 @@
-/* Running a program, and what running its steps is made of. */
+/* Running a program, and the parts of running its steps. */
 #ifndef IPULUA_ENGINE_RUN_H
 #define IPULUA_ENGINE_RUN_H
 #include "engine/engine.h"
@@ -19,12 +19,12 @@ void engine_number_rounding(Engine *g, Program *p);
 typedef struct Run {
   Engine *engine;
   Program *program;
-  Pool *pool; /* NULL: what runs has one thread */
+  Pool *pool; /* NULL: the run has one thread */
   Error *error;
   _Atomic bool *stop; /* loops end after the iteration that they are in */
   bool cancels;       /* a Ctrl-C ends it also between the steps of an iteration */
   bool cancellable;   /* now: nothing was changed since the run or the iteration began */
-  bool with_others;   /* other instances run it too: what a first Ctrl-C means they agree on */
+  bool with_others;   /* other instances run it too: they agree on a first Ctrl-C */
   /* another iteration of the innermost counted loop follows, unless something fails */
   bool goes_on;
 } Run;

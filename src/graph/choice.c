@@ -28,7 +28,7 @@ const char *choice_find(const AttrDef *def, const char *given, size_t *length) {
   return NULL;
 }
 
-/* The words one by one, in text, NULL behind the last. */
+/* The words one by one, in text, NULL after the last. */
 static void cut(const char *choices, char text[WORDS], const char *words[MAX + 1]) {
   int count = 0;
   snprintf(text, WORDS, "%s", choices);

@@ -57,7 +57,7 @@ static bool append_ints(Graph *g, Attr *list, const int64_t *more, int count) {
   return true;
 }
 
-/* A gradient's region finds the new operands among what is saved for it. */
+/* A gradient's region finds the new operands among its saved values. */
 static bool save_operands(Graph *g, Node *n, int first, int count) {
   bool ok = true;
   for (int i = 0; i < count && ok; i++)
@@ -121,7 +121,7 @@ static void keep(Graph *g, Node *n, const int64_t *serial, int count) {
   n->in_count = shown + kept;
 }
 
-/* Variables that were met behind a call that sees them are inputs in front of it. */
+/* Variables that were first read after a call that sees them are inputs in front of it. */
 static void put_leaves_first(Graph *g) {
   Node **order = arena_alloc(g->arena, (size_t)(g->node_count + 1) * sizeof *order);
   int n = 0;

@@ -22,7 +22,7 @@ struct FarMeeting;
 
 enum { MAX_INPUTS = 8, MAX_OUTPUTS = 8, MAX_ATTRS = 12 };
 
-/* ---- attributes: what an op takes besides tensors ---- */
+/* ---- attributes: an op's arguments besides tensors ---- */
 typedef enum AttrKind {
   ATTR_NONE,
   ATTR_INT,
@@ -65,8 +65,8 @@ typedef struct AttrDef {
 
 /* ---- evaluation ---- */
 
-/* One evaluation. Buffers are dense and row-major; an output may share the buffer of input k
- * only where the row says IN_PLACE(k). Nothing in eval allocates: scratch is what OpDef.scratch
+/* One evaluation. Buffers are dense and row-major. An output may share the buffer of input k only
+ * if the row says IN_PLACE(k). Nothing in eval allocates: it uses the scratch that OpDef.scratch
  * asked for. */
 typedef struct Call {
   const void *const *in; /* [in_count] */

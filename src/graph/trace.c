@@ -106,7 +106,7 @@ static void add_observer(Trace *t, Node *n) {
   else fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory while tracing");
 }
 
-/* What runs in another order than the script's, or again, sees what is there. */
+/* Do the ops of t run once, in the script's order? If not, they see the current values. */
 static bool has_order(const Trace *t) {
   for (; t; t = t->parent)
     if (t->deferred || t->follows || t->is_gradient) return false;
@@ -320,7 +320,7 @@ static Status end_regions(const OpDef *op, Region *a, Region *b, Value *const *l
   return g->error.status;
 }
 
-/* A loop's own inputs: its count or limit, then what it carries. NULL: memory is out. */
+/* A loop's own inputs: its count or limit, then the values that it carries. NULL: memory is out. */
 static Value **loop_lead(Graph *g, Value *first, Value *const *carried, int count) {
   Value **lead = arena_alloc(g->arena, (size_t)(1 + count) * sizeof *lead);
   if (!lead) {
@@ -395,8 +395,8 @@ static int position_of(Value *const *list, int count, const Value *v) {
   return -1;
 }
 
-/* Where the node of body finds what the gradient's region takes from body; what only body has
- * becomes one of its results. */
+/* saved: where the body's node has each value that the gradient's region takes from body (input
+ * k: k, output k: -1-k). Values that only body has become results of it. */
 static bool save_values(Trace *body, Trace *gradient, Value **results, int *count, int64_t *saved) {
   for (int i = 0; i < gradient->extra_count; i++) {
     Extra *x = &gradient->extra[i];
@@ -462,7 +462,7 @@ Status trace_end_custom(Trace *body, Value *const *arguments, Value *const *resu
   return g->error.status;
 }
 
-/* Of what no program changes there is one value only. */
+/* A variable that no program changes has one value only. */
 static void observe_written(Trace *t) {
   int64_t *serial = arena_alloc(t->graph->arena, (size_t)(t->extra_count + 1) * sizeof *serial);
   int count = 0;

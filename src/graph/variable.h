@@ -35,13 +35,14 @@ typedef struct Variable {
 } Variable;
 
 Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable);
+int64_t variable_newest(void); /* the serial of the one that was made last */
 Variable *variable_retain(Variable *v);
 void variable_release(Variable *v); /* NULL is fine */
 /* Copies t's elements; shape and dtype must match. It is refused while a program that uses v runs:
  * a callback's assignment has no position in the program's order. */
 Status variable_assign(Error *e, Variable *v, const Tensor *t);
 Status variable_check_idle(Error *e, const Variable *v); /* fails when variable_assign would */
-/* Memory to write to, not shared with any tensor handed out before. NULL: out of memory or not
+/* Memory to write to, not shared with any tensor returned before. NULL: out of memory or not
  * initialised. */
 void *variable_writable(Error *e, Variable *v);
 /* The same for each of some replicas, into data. Replicas without a value of their own begin with

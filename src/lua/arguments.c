@@ -140,8 +140,8 @@ static void add_operands(lua_State *L, Arguments *a, int first, int count) {
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
-/* What a table with names has as its list of tensors: {tensors = {a, b}, axis = 0}, or the one
- * list that it holds, {{a, b}, axis = 0}; else itself, {a, b, axis = 0}. */
+/* The list of tensors of a table with names: {tensors = {a, b}, axis = 0}, or the one list in it,
+ * {{a, b}, axis = 0}; otherwise the table itself, {a, b, axis = 0}. */
 static int named_list(lua_State *L, int table, const OpDef *op) {
   lua_getfield(L, table, op->inputs[0]);
   if (luaL_len(L, table) == 0 && plain_is(L, lua_gettop(L))) return lua_gettop(L);
@@ -210,7 +210,7 @@ typedef struct Form {
   int positional; /* else how many of them are on the stack */
 } Form;
 
-/* Whether an empty table at a position is a list; else it is options, of which none is given. */
+/* Whether an empty table at a position is a list; otherwise it is an empty table of options. */
 static bool is_empty_list(const OpDef *op, int position) {
   int attr = position - 1 - (op->traits & VARIADIC ? 1 : arguments_inputs(op));
   return attr >= 0 && attr < op_attr_count(op) && op->attrs[attr].kind == ATTR_INTS;
@@ -248,12 +248,12 @@ static void read_call(lua_State *L, Arguments *a) {
   if (form.names) read_names(L, form.names, a, form.is_alone ? luaL_len(L, form.names) : -1);
 }
 
-/* ---- what operands may be ---- */
+/* ---- kinds of operands ---- */
 
 static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
 
-/* What numbers are that stand for operand i: as the tensor beside them, if its row doesn't say
- * otherwise. */
+/* The dtype of numbers given for operand i: that of the tensor beside them, unless its row has
+ * another rule. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
   if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;
@@ -300,7 +300,7 @@ static void convert_operands(lua_State *L, Arguments *a) {
   }
 }
 
-/* ---- what callers do not give ---- */
+/* ---- operands that callers do not give ---- */
 
 /* In the sessions' graph a counter grows whenever it is read. */
 static void count_deferred(lua_State *L, Variable *v) {
@@ -336,8 +336,8 @@ static void push_run_number(lua_State *L, bool fixed) {
   dtype_set_integer(I64, u->tensor->data, 0, number);
 }
 
-/* What a gradient's region assigns is lost: the region that it is the gradient of counts for it,
- * in steps that leave room for the loops inside of the gradient. */
+/* Assignments in a gradient's region are lost, so the region around it counts for it. The steps
+ * leave room for loops inside of the gradient. */
 static void count_outside_gradients(State *s, Variable *v) {
   enum { STEP_AROUND_LOOPS = 1 << 16 };
   for (const TraceRef *r = s->trace; r; r = r->parent) {
@@ -407,7 +407,7 @@ static void add_factor(lua_State *L, Arguments *a) {
 
 /* ---- all of it ---- */
 
-/* t.reshape{2, 3}: what was meant for an argument has become the operand. */
+/* t.reshape{2, 3}: the argument was taken as the operand. */
 static const char *colon_hint(lua_State *L, const OpDef *op) {
   if (!lua_istable(L, 1) || (op->traits & VARIADIC)) return "";
   bool is_numbers = lua_rawgeti(L, 1, 1) == LUA_TNUMBER;

@@ -7,7 +7,7 @@ enum { FEW_OPERANDS = 16 };
 
 typedef struct Arguments {
   const OpDef *op;
-  int *operand; /* stack indices: few, or what a userdata on the stack holds */
+  int *operand; /* stack indices: few of them in the struct, more in a userdata on the stack */
   int few[FEW_OPERANDS];
   int operand_count;
   Attr attr[MAX_ATTRS]; /* the values that they refer to stay on the stack during the call */

@@ -66,8 +66,8 @@ static Attr read_choice(lua_State *L, int index, const OpDef *op, const AttrDef 
   return attr_string(lua_tostring(L, -1));
 }
 
-/* Attributes are doubles. The greatest integer becomes 2^63, which is beyond all integers, and is
- * taken for the greatest by whoever makes one of it. */
+/* Attributes are doubles. The greatest integer becomes 2^63, which is beyond all int64 numbers.
+ * Code that turns it back takes the greatest int64. */
 static double read_number(lua_State *L, int index, const OpDef *op, const AttrDef *def) {
   lua_Number number = lua_tonumber(L, index);
   lua_Integer whole = lua_tointeger(L, index);

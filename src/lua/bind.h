@@ -20,6 +20,10 @@ typedef struct TraceRef {
   lua_State *thread;       /* the thread that began it */
   bool is_region;          /* of a loop or branch */
   bool is_gradient;        /* the region is the gradient of the one around it */
+  /* of a root: it takes a value of the sessions' graph, or reads a variable of sessions that was
+   * made before it began */
+  bool meets_graph;
+  int64_t variables_before; /* of a root: the newest variable when it began */
   /* of a root: ops computed eagerly while it is traced (known.h); NULL: none yet */
   struct Tape *known;
 } TraceRef;
@@ -35,7 +39,7 @@ typedef struct Counter {
 typedef struct State {
   Engine *engine;
   TraceRef *trace;    /* the current one; NULL: eager */
-  struct Tape *tapes; /* that record what runs, the newest first */
+  struct Tape *tapes; /* tapes that record, the newest first */
   int many_tapes;     /* the number of recording tapes from which the collector is called */
   /* callbacks that the script is inside of, whose ops outer tapes don't record */
   int unrecorded;

@@ -6,12 +6,12 @@
 #define CONTEXT_NAME "ipulua.Context"
 
 /* In the registry. */
-static const char CONTEXTS_KEY; /* thread → Context, weakly: of those that have something open, and
-                                   of the main one */
+static const char CONTEXTS_KEY; /* thread → Context, weak keys: of threads with open scopes, and of
+                                 * the main thread */
 static const char CHAIN_KEY;    /* list of the threads that ran, outermost first */
 static const char RUNNING_KEY;  /* the thread that runs: no other one gets its address meanwhile */
 static const char SOURCE_KEY;   /* the Context that the running thread began with */
-static const char HERE_KEY;     /* the table in which Lua files keep what is open */
+static const char HERE_KEY;     /* the table in which Lua files keep open scopes */
 
 typedef struct Around {
   TraceRef *trace; /* retained */
@@ -20,8 +20,8 @@ typedef struct Around {
   bool estimating;
 } Around;
 
-/* What a thread that doesn't run has open, and what it began with; user values 1 and 2 are the
- * tables of the two. */
+/* The open scopes of a thread that doesn't run, and those at its beginning. User values 1 and 2 are
+ * the two tables. */
 typedef struct Context {
   Around now, base;
   lua_State *thread; /* the one whose it is, to compare with */
@@ -161,7 +161,8 @@ static void set_context(lua_State *L, lua_State *thread) {
   lua_pop(L, 1);
 }
 
-/* What the thread that ran has open is put aside; nothing, where it is what its resumer has. */
+/* Puts aside the open scopes of the thread that ran; does nothing if they equal those of its
+ * resumer. */
 static void leave(lua_State *L, State *s) {
   int top = lua_gettop(L);
   Around now = live(s);
@@ -197,8 +198,8 @@ static void leave(lua_State *L, State *s) {
   lua_settop(L, top);
 }
 
-/* One that was resumed and called nothing since isn't in the chain. Replaces the Context on top by
- * that of such a one, if there is one: it waits for all that are in the chain. */
+/* A thread that was resumed and has made no call since isn't in the chain. Replaces the Context on
+ * top by the Context of such a thread, if there is one. It waits for all threads of the chain. */
 static void find_silent(lua_State *L, const State *s, const lua_State *thread, int chain) {
   int found = lua_gettop(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &CONTEXTS_KEY);
@@ -216,8 +217,8 @@ static void find_silent(lua_State *L, const State *s, const lua_State *thread, i
   lua_pop(L, 1);
 }
 
-/* Leaves in the chain the threads that wait for others, and puts `thread` behind them. Pushes the
- * Context of the last one before that has one. */
+/* Leaves in the chain the threads that wait for others, and appends `thread`. Pushes the Context of
+ * the last thread before it that has one. */
 static void join_chain(lua_State *L, const State *s, lua_State *thread) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &CHAIN_KEY);
   int chain = lua_gettop(L), kept = 0;
@@ -297,7 +298,7 @@ void context_begin(lua_State *L, State *s) {
   set_context(L, s->main);
 }
 
-/* A scope was left: a coroutine that has nothing open any more is in those of its resumer, as they
+/* A scope was closed. A coroutine without open scopes has the scopes of its resumer again, as they
  * are now. */
 static int follow_resumer(lua_State *L) {
   State *s = bind_state(L);
@@ -307,8 +308,8 @@ static int follow_resumer(lua_State *L) {
   return 0;
 }
 
-/* The table in which Lua files keep what is open where they are called: its fields are replaced,
- * never changed in place. */
+/* The table in which Lua files keep open scopes. Its fields are replaced, never changed in
+ * place. */
 static int here(lua_State *L) {
   bind_state(L);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &HERE_KEY);

@@ -28,7 +28,7 @@ static int free_dataset(lua_State *L) {
   return 0;
 }
 
-/* What a constructor made, or its error. */
+/* The result of a constructor, or its error. */
 int bind_made_dataset(lua_State *L, Dataset **u, Dataset *d, const Error *e) {
   *u = d;
   bind_check(L, e);

@@ -7,6 +7,7 @@
 
 #include "api/bridge.h"
 #include "lua/bind.h"
+#include "lua/callback.h"
 #include "lua/module.h"
 
 __attribute__((visibility("default"))) extern const Bridge ipulua_bridge;
@@ -78,15 +79,15 @@ static int open_protected(lua_State *L) {
 /* The message on top of the stack, with the status that the library gave it. */
 static Status report(lua_State *L, Error *e) {
   Status status = ERR_RUNTIME;
-  const char *message = lua_tostring(L, -1);
-  if (message && lua_rawgetp(L, LUA_REGISTRYINDEX, &EMBED_KEY) == LUA_TTABLE) {
+  const char *message = callback_error_words(L);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &EMBED_KEY) == LUA_TTABLE) {
     lua_getfield(L, -1, "code");
     lua_pushvalue(L, -3);
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1))
       for (int s = ERR_VALUE; s < STATUS_COUNT; s++)
         if (!strcmp(status_code((Status)s), lua_tostring(L, -1))) status = (Status)s;
   }
-  fail(e, status, "%s", message ? message : "an error that is no string");
+  fail(e, status, "%s", message);
   lua_settop(L, 0);
   return status;
 }
@@ -109,7 +110,7 @@ static void close_state(void *state) { lua_close(state); }
 
 static void release(void *owner) { tensor_release(owner); }
 
-/* What came across, as a list of tensors; each is taken over when its turn comes. */
+/* The arguments that C passed, as a list of tensors. Each is taken over when it is used. */
 static void push_tensors(lua_State *L, BridgeCall *c, int *taken, int begin, int end) {
   lua_createtable(L, end - begin, 0);
   for (int i = begin; i < end; i++) {
@@ -182,7 +183,7 @@ static Status call(Error *e, void *state, BridgeCall *c) {
   lua_pushlightuserdata(L, &x);
   Status status = lua_pcall(L, 1, 0, 0) == LUA_OK ? OK : report(L, e);
   for (int i = x.taken; i < c->in_count; i++) c->in[i].release(c->in[i].owner);
-  size_t bytes = 0; /* the collector can't see what it holds of the caller's */
+  size_t bytes = 0; /* the collector can't see the size of the caller's memory that it keeps */
   for (int i = 0; i < x.taken; i++) bytes += type_bytes(&c->in[i].type);
   bind_tell_collector(L, bytes);
   return status;

@@ -24,7 +24,7 @@ static int entry(lua_State *L) {
   return 1;
 }
 
-/* (f) → what it calls, f itself when it is no entry */
+/* (f) → the function that entry f calls; f itself if it is no entry */
 static int entered(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   if (lua_tocfunction(L, 1) == enter) lua_getupvalue(L, 1, 1);

@@ -284,7 +284,8 @@ static int list_folder(lua_State *L) { /* (path) → names, sorted */
   return 1;
 }
 
-static int replace_folder(lua_State *L) { /* (from, to): what to was before is gone */
+static int replace_folder(
+    lua_State *L) { /* (from, to): from takes the place of the folder `to`, which is removed */
   const char *from = luaL_checkstring(L, 1), *to = luaL_checkstring(L, 2);
   bool swapped = false;
   Error e = {0};
@@ -309,7 +310,7 @@ static int free_lock(lua_State *L) {
   return 0;
 }
 
-/* What a folder is, however it is spelt: device and number. */
+/* The identity of a folder, however its path is written: device and number. */
 static void push_identity(lua_State *L, const char *folder) {
   struct stat info = {.st_dev = 0};
   if (stat(folder, &info) != 0) lua_pushfstring(L, "%s", folder);
@@ -381,11 +382,11 @@ static int peak_memory(lua_State *L) { /* bytes */
   return 1;
 }
 
-/* What malloc gave and was not freed, Lua's own among it; nil: unknown. */
+/* Bytes that malloc gave and that were not freed, Lua's included; nil: unknown. */
 static int heap_bytes(lua_State *L) {
 #if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
   struct mallinfo2 m = mallinfo2();
-  if (m.uordblks) { /* a sanitizer's allocator tells nothing */
+  if (m.uordblks) { /* a sanitizer's allocator doesn't report it */
     lua_pushinteger(L, (lua_Integer)(m.uordblks + m.hblkhd));
     return 1;
   }

@@ -40,8 +40,8 @@ static void deferred_gradients(lua_State *L, TraceRef *r, Value **ys, Value **dy
   sum_readings(L, t, ys, dys, y_count, x_count, dx);
 }
 
-/* The trace of r or around it that a value of the list at index was made in, the innermost such
- * one; `found` where there is none. */
+/* The innermost trace, r's or one around it, in which a value of the list at index was made;
+ * `found` if there is none. */
 static TraceRef *maker_in(lua_State *L, TraceRef *r, TraceRef *found, int index) {
   lua_Integer n = lua_istable(L, index) ? luaL_len(L, index) : 0;
   for (lua_Integer i = 1; i <= n; i++) {
@@ -56,7 +56,7 @@ static TraceRef *maker_in(lua_State *L, TraceRef *r, TraceRef *found, int index)
   return found;
 }
 
-/* What was computed before a loop or branch is differentiated before it. */
+/* Values computed before a loop or branch are differentiated before it. */
 static TraceRef *differentiated_in(lua_State *L, TraceRef *r) {
   for (TraceRef *at = r; at; at = at->parent)
     if (at->trace->follows || at->trace->deferred) return r;
@@ -72,7 +72,7 @@ static Source read_source(lua_State *L, int index) {
   return u->tensor ? (Source){.tensor = u->tensor} : (Source){.value = u->value};
 }
 
-/* ---- what a tape records of functions being traced ---- */
+/* ---- records of functions being traced ---- */
 
 #define WINDOW_NAME "ipulua.Window"
 
@@ -95,7 +95,7 @@ static Part *part_of(lua_State *L, Window *w, TraceRef *r) {
   return &w->part[w->count++];
 }
 
-/* → a window on the traces that are open, from here on; those that begin later are in it, too */
+/* → a window on the traces that are open from here on, including those that begin later */
 static int window_begin(lua_State *L) {
   Window *w = lua_newuserdatauv(L, sizeof *w, 0);
   *w = (Window){0};

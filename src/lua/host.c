@@ -62,7 +62,7 @@ static Status run_request(HostRequest *r, Error *e) {
   q->seen.outer = engine->seen;
   engine->seen = &q->seen;
   f->state->in_callback++;
-  HostResults *noted = f->state->host_results; /* what runs in it is no part of the run */
+  HostResults *noted = f->state->host_results; /* calls in it are not part of the run */
   f->state->host_results = NULL;
   Status s = callback_call(f->callback, q->in_count, out_count, e);
   f->state->host_results = noted;

@@ -99,7 +99,8 @@ static int crc_of_watched(lua_State *L) {
   return 1;
 }
 
-/* (infeed, wanted) → whole batches in waiting, rows of the smaller one behind them */
+/* (infeed, wanted) → the number of waiting whole batches, and of rows of the smaller one after
+ * them */
 static int gather(lua_State *L) {
   Infeed *q = check_infeed(L);
   DataContext context = bind_data_context(L);
@@ -113,7 +114,7 @@ static int gather(lua_State *L) {
   return 2;
 }
 
-/* (infeed) → the smaller batch's components, which gather has told of */
+/* (infeed) → the components of the smaller batch, which gather has reported */
 static int take_smaller(lua_State *L) {
   Infeed *q = check_infeed(L);
   int count = infeed_feed(q)->count;

@@ -70,7 +70,7 @@ static int gather_text(lua_State *L) {
   return 1;
 }
 
-/* A dense tensor at 4; pushes what keeps it alive. */
+/* A dense tensor at 4; pushes the object that keeps it alive. */
 static Tensor *check_dense(lua_State *L) {
   Tensor *t = bind_concrete(L, 4, "value");
   if (tensor_is_dense(t)) return t;
@@ -194,7 +194,7 @@ static int broadcast_variables(lua_State *L) {
   return 0;
 }
 
-/* (words): what this instance does has failed, which is told to all. */
+/* (words): this instance has failed; all are told. */
 static int tell_failure(lua_State *L) {
   Error e = {0};
   fail(&e, ERR_RUNTIME, "%s", luaL_checkstring(L, 1));
@@ -255,7 +255,7 @@ static int plugin(lua_State *L) {
   return 1;
 }
 
-/* → {launcher, library, count, index, local_count, local_index}: what the environment says */
+/* → {launcher, library, count, index, local_count, local_index}, from the environment */
 static int launch(lua_State *L) {
   Launch l = launch_read();
   lua_newtable(L);

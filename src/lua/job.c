@@ -10,8 +10,8 @@
 #include "engine/run.h"
 #include "lua/bind.h"
 
-#define JOB_NAME "ipulua.Job" /* what the script holds */
-/* What it points to; the registry keeps it while it runs, and so all that it uses. */
+#define JOB_NAME "ipulua.Job" /* the userdata of the script */
+/* The job itself. The registry keeps it, and all that it uses, while it runs. */
 #define RUN_NAME "ipulua.Job.run"
 enum { POLL_NANOSECONDS = 200000 };
 
@@ -45,7 +45,7 @@ static void let_go(const Job *j) { luaL_unref(j->state->callbacks, LUA_REGISTRYI
 static void finish(Job *j) {
   if (is_over(j)) return;
   host_calls_wait(j->state->host, is_finished, j);
-  if (j->joined) return; /* by what was put off */
+  if (j->joined) return; /* time by which it was put off */
   pthread_join(j->thread, NULL);
   j->joined = true;
   if (j->state->job == j) j->state->job = NULL;
@@ -66,8 +66,8 @@ static HostAsker asker(const Job *j) {
 /* Is the script's thread inside of something that the job has called? */
 static bool called_by(const Job *j) { return asker(j) == ASKED_BY_IT; }
 
-/* Inside of what a thread that reads ahead has called nobody waits for a job: it may be fed by
- * that thread. */
+/* A function that a reading thread has called can't wait for a job: the job may be fed by that
+ * thread. */
 static void check_may_wait(lua_State *L, const Job *j, const char *what) {
   if (asker(j) == ASKED_BY_ANOTHER)
     bind_fail(
@@ -208,8 +208,8 @@ static void end_dropped(HostDeferred *d) {
   let_go(j);
 }
 
-/* A job nobody holds any more ends as soon as it can: dropped inside of a function that it waits
- * for, behind that. */
+/* A job that was collected ends as soon as it can. If it was dropped inside of a function that it
+ * waits for, it ends after that function. */
 static int drop_job(lua_State *L) {
   Job *j = check(L);
   if (is_over(j)) return 0;

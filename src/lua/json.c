@@ -56,7 +56,7 @@ static bool push(lua_State *L, json_t *value, int depth) {
   return true;
 }
 
-/* (text, null, mark) → its value, or nil and what is wrong; null stands for null, mark becomes the
+/* (text, null, mark) → its value, or nil and the problem; null stands for null, mark becomes the
  * metatable of empty lists. */
 static int read_json(lua_State *L) {
   size_t length;

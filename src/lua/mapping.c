@@ -10,10 +10,9 @@
 
 /* ---- traced functions ---- */
 
-/* The program of a function, and a copy for each worker that ever runs at once, made when first
- * needed. What random ops count are variables of the program; a copy has its own and sets them
- * to the element's number, so that neither threads nor an earlier reading can be seen in the
- * numbers. */
+/* The program of a function, and a copy for each worker that runs at the same time, made when first
+ * needed. Counters of random ops are variables of the program. A copy has its own, and sets them to
+ * the element's number. So the numbers depend neither on threads nor on earlier readings. */
 typedef struct Mapped {
   State *state;
   Program *program; /* its own */

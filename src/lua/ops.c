@@ -188,7 +188,7 @@ static int is_internal(lua_State *L) { /* (name): no script calls it by that */
   return 1;
 }
 
-/* What help, docs and checks need of a row. */
+/* The facts of a row for help, docs and checks. */
 static int describe(lua_State *L) {
   const OpDef *op = op_find(luaL_checkstring(L, 1));
   if (!op) return 0;

@@ -175,7 +175,7 @@ static int schedules(lua_State *L) {
   return 1;
 }
 
-/* plan → what a count of micro-batches must be a multiple of, the least count */
+/* plan → the number that a count of micro-batches must be a multiple of, the smallest count */
 static int overlap(lua_State *L) {
   const PipelinePlan *p = check(L);
   lua_pushinteger(L, plan_overlap(p));
@@ -262,7 +262,7 @@ static int timetable(lua_State *L) {
   return 1;
 }
 
-/* ---- what the stages of a program hold ---- */
+/* ---- the content of a program's stages ---- */
 
 typedef struct StageMeasure {
   int forward_ops, backward_ops;
@@ -275,9 +275,9 @@ static const Value *storage(const Value *v) {
   return v;
 }
 
-/* seen has a flag for each output of each node and each stage: what the backward pass of a stage
- * uses of forward passes is stashed there once; a weight counts in the first stage that reads
- * it. Inputs that have names are variables. */
+/* seen has a flag for each output of each node and each stage. A value of a forward pass that a
+ * stage's backward pass reads is stashed there once. A weight counts in the first stage that reads
+ * it. Named inputs are variables. */
 static void measure_use(const Node *n, const Value *v, StageMeasure *stage, int stages,
                         bool *seen) {
   v = storage(v);

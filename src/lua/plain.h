@@ -8,8 +8,8 @@
 /* Whether the value at index is a table without a metatable, or with one that says `plain =
  * true`. */
 bool plain_is(lua_State *L, int index);
-/* Gives the table on top of the stack the metatable of returned tables. May raise for want of
- * memory. */
+/* Gives the table on top of the stack the metatable of returned tables. Raises an error if memory
+ * is short. */
 void plain_mark(lua_State *L);
 /* The same for a tensor's shape, whose metatable is one for all shapes: base/plain.lua has it
  * refuse position 0. */

@@ -89,7 +89,7 @@ static void read_order(lua_State *L, int index, Pod *p) {
   lua_pop(L, 1);
 }
 
-/* Values of the program's arguments where these are integers; pushes what holds them. */
+/* Values of the program's integer arguments; pushes the object that keeps them. */
 static const int64_t *read_arguments(lua_State *L, int index, const Program *p) {
   int64_t *known = lua_newuserdatauv(L, (size_t)(p->argument_count + 1) * sizeof *known, 0);
   for (int i = 0; i < p->argument_count; i++) known[i] = -1;
@@ -300,7 +300,7 @@ static void add_to(lua_State *L, const char *name, double value) {
   bind_set_number(L, name, sum);
 }
 
-/* Cycles of a run by the names of nodes, bytes by those of nodes and variables: two tables. */
+/* Cycles of a run by node name, and bytes by name of node or variable: two tables. */
 static int names(lua_State *L) {
   const Price *p = check_price(L);
   lua_newtable(L);
@@ -372,7 +372,7 @@ static int complaint(lua_State *L) {
   Remedy list[MAX];
   int count = lua_istable(L, 2) ? (int)luaL_len(L, 2) : 0;
   if (count > MAX) count = MAX;
-  for (int i = 0; i < count; i++) { /* the table holds what is taken from it */
+  for (int i = 0; i < count; i++) { /* the table keeps the strings that are read from it */
     lua_rawgeti(L, 2, i + 1);
     lua_rawgeti(L, -1, 1), lua_rawgeti(L, -2, 2);
     list[i].words = luaL_checkstring(L, -2);
@@ -412,7 +412,7 @@ static int chips(lua_State *L) {
   return 1;
 }
 
-/* (bool) → what it was before */
+/* (bool) → the former value */
 static int set_estimating(lua_State *L) {
   State *s = bind_state(L);
   bool former = s->estimating;

@@ -119,8 +119,8 @@ static int run(lua_State *L) {
   return 1;
 }
 
-/* (program, replicas, first, all): where several instances have replicas, first … of all are this
- * one's */
+/* (program, replicas, first, all): several instances have replicas; those from `first` on, of
+ * `all`, are on this one */
 static int replicate(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_Integer replicas = luaL_checkinteger(L, 2), first = luaL_optinteger(L, 3, 0),
@@ -136,13 +136,13 @@ static int replicate(lua_State *L) {
   return 0;
 }
 
-/* What collectives of the program being traced take for the number of replicas. */
+/* The number of replicas for collectives of the program being traced. */
 static int set_replicas(lua_State *L) {
   bind_state(L)->replicas = (int)luaL_checkinteger(L, 1);
   return 0;
 }
 
-/* How many a collective was told, since the last call; 0: none asked. */
+/* The number of replicas that a collective got since the last call; 0: no collective asked. */
 static int replicas_asked(lua_State *L) {
   lua_pushinteger(L, bind_state(L)->replicas_asked);
   bind_state(L)->replicas_asked = 0;
@@ -193,9 +193,9 @@ static void push_meetings(lua_State *L, const Program *program, const Phases *li
   }
 }
 
-/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: where it has met other
- * instances, and what that has cost each, of others until the meeting before the newest. What
- * travels in the message of another one has no bytes of its own. */
+/* → list of {op, type, line, way, count, bytes, seconds, waited, instances}: the program's meetings
+ * with other instances, and their cost. Costs of other instances are known up to the meeting before
+ * the newest. Data that travels in another meeting's message has no bytes of its own. */
 static int meetings(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_newtable(L);
@@ -237,8 +237,8 @@ static int queues(lua_State *L) {
   return 1;
 }
 
-/* Into the table on top: device (-1: all is the host's; nil: no op names one); other_device, of
- * ops that name another. */
+/* Sets in the table on top: device (-1: all is the host's; nil: no op names one), and other_device
+ * if ops name another one. */
 static void push_devices(lua_State *L, const Program *p) {
   ProgramDevices d = program_devices(p);
   if (d.is_placed && !d.on_ipu) d.device = DEVICE_HOST;

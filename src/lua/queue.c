@@ -28,7 +28,7 @@ void bind_push_object(lua_State *L, Object *o, const char *name) {
   luaL_setmetatable(L, name);
 }
 
-/* What program:queues() calls it. */
+/* Its name in program:queues(). */
 static int identity(lua_State *L) {
   lua_pushlightuserdata(L, bind_check_object(L, 1, lua_tostring(L, lua_upvalueindex(1))));
   return 1;
@@ -84,15 +84,14 @@ static int enqueue(lua_State *L) {
   return 0;
 }
 
-/* (outfeed, most) → list of tensors, their form; an empty list as long as nobody has put
- * anything */
+/* (outfeed, most) → list of tensors, their form; an empty list if nothing has been enqueued */
 static int take(lua_State *L) {
   Outfeed *q = check(L);
   int64_t max = luaL_optinteger(L, 2, -1);
   Tensor **out = lua_newuserdatauv(L, OUTFEED_COMPONENTS * sizeof *out, 0);
   Error e = {0};
   int n, form;
-  /* what a running program waits for would else never come to whoever polls */
+  /* a script that only polls must also serve the callbacks that a program waits for */
   host_calls_serve(bind_state(L)->host);
   outfeed_take(q, max, out, &n, &form, &e);
   bind_check(L, &e);

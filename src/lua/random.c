@@ -89,8 +89,8 @@ int64_t bind_counter_value(lua_State *L, bool fixed) {
   return value;
 }
 
-/* (number | nil, whether a seed fixes draws all the same) → the former ones: eager draws are those
- * of this run of a program, from 0 */
+/* (number | nil, whether a seed fixes draws all the same) → the former ones: eager draws belong to
+ * this run of a program, counted from 0 */
 static int set_run_number(lua_State *L) {
   State *s = bind_state(L);
   int64_t former = s->run_number;
@@ -116,7 +116,7 @@ static int set_seed(lua_State *L) {
   return 0;
 }
 
-/* The seed of what programs draw, alone: (seed, whether replicas draw the same) */
+/* The seed of random numbers in programs alone: (seed, whether replicas draw the same) */
 static int set_device_seed(lua_State *L) {
   State *s = bind_state(L);
   bind_settle(L, NULL);
@@ -128,8 +128,8 @@ static int set_device_seed(lua_State *L) {
   return 0;
 }
 
-/* Stochastic rounding counts in the steps of programs, which are not saved: saving begins a new
- * sequence, so that whoever goes on from here, in this process or a later one, rounds alike. */
+/* Stochastic rounding counts the steps of programs, which are not saved. So saving begins a new
+ * sequence. A training that goes on and a resumed one then round alike. */
 static void renew_rounding(State *s) {
   if (!s->engine->numerics.stochastic_rounding) return;
   engine_seed_rounding(s->engine, (uint64_t)rng_counter_start(s->engine->rounding_seed));
@@ -237,8 +237,8 @@ static int random_place(lua_State *L) {
   return 3;
 }
 
-/* (streams, counters, eager draws, forget) Goes to such a position; forget: the counters made since
- * belong to what will never run. */
+/* (streams, counters, eager draws, forget) Goes to such a position. forget: counters made since
+ * belong to programs that will never run. */
 static int set_random_place(lua_State *L) {
   State *s = bind_state(L);
   s->stream = luaL_checkinteger(L, 1);
@@ -247,6 +247,23 @@ static int set_random_place(lua_State *L) {
   while (lua_toboolean(L, 4) && s->counter_count > 0 &&
          s->counter[s->counter_count - 1].number > s->counters_made)
     variable_release(s->counter[--s->counter_count].variable);
+  return 0;
+}
+
+/* → seed, eager draws, whether eager results are rounded stochastically */
+static int eager_place(lua_State *L) {
+  const Engine *g = bind_state(L)->engine;
+  lua_pushinteger(L, (lua_Integer)g->seed);
+  lua_pushinteger(L, g->random_count);
+  lua_pushboolean(L, g->eager_rounding >= 0 ? g->eager_rounding : g->numerics.stochastic_rounding);
+  return 3;
+}
+
+/* (seed, eager draws): eager ops draw from there on. */
+static int set_eager_place(lua_State *L) {
+  Engine *g = bind_state(L)->engine;
+  g->seed = (uint64_t)luaL_checkinteger(L, 1);
+  g->random_count = luaL_checkinteger(L, 2);
   return 0;
 }
 
@@ -259,6 +276,8 @@ void bind_open_random(lua_State *L) {
                                        {"set_program_counters", set_program_counters},
                                        {"random_place", random_place},
                                        {"set_random_place", set_random_place},
+                                       {"eager_place", eager_place},
+                                       {"set_eager_place", set_eager_place},
                                        {"set_run_number", set_run_number},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -267,7 +267,7 @@ static ImageFormat check_format(lua_State *L, int index) {
 
 static int write_image(lua_State *L) { /* (path, tensor, whether as JPEG, quality | nil) */
   const char *path = luaL_checkstring(L, 1);
-  lua_settop(L, 4); /* a tensor's values may be pushed behind them */
+  lua_settop(L, 4); /* the values of a tensor may be pushed above them */
   Tensor *t = bind_concrete(L, 2, "image.write");
   Error e = {0};
   image_write(&e, path, t, check_format(L, 3), (int)luaL_optinteger(L, 4, JPEG_QUALITY));

@@ -4,7 +4,8 @@
 
 #include "lua/bind.h"
 
-/* What was known while tracing stands for itself: how it came about matters to gradients only. */
+/* A value that was known while tracing is a constant here. Its origin matters for gradients
+ * only. */
 static const Value *standing(const Value *v) {
   while (v->node->op->value_from) v = v->node->in[v->node->op->value_from];
   return v;
@@ -81,7 +82,7 @@ static void set_types(lua_State *L, const Node *n) {
   lua_setfield(L, -2, "outputs");
 }
 
-/* What an input of the graph stands for: an argument by its number, or a variable. */
+/* The meaning of a graph's input: an argument by its number, or a variable. */
 static void set_input(lua_State *L, const Trace *t, const Node *n) {
   for (int i = 0; i < t->argument_count; i++) {
     if (t->graph->input[i]->node != n) continue;
@@ -117,8 +118,8 @@ static void push_assigned(lua_State *L, const Trace *t) {
   lua_pushnil(L);
 }
 
-/* (results) of the current trace → list of records in an order of execution, list of the
- * results' references, the name of a variable that is assigned to */
+/* (results) of the current trace → list of records in an order of execution, list of the results'
+ * references, the name of a variable that is assigned */
 int bind_trace_records(lua_State *L) {
   State *s = bind_state(L);
   if (!s->trace) return luaL_error(L, "no function is being traced");

@@ -116,9 +116,9 @@ static int64_t *positions_of(lua_State *L, int index, int *count) {
   return v;
 }
 
-/* (arguments, results, gradient region, upstream, given) of the current region → results;
- * upstream says for which results the gradient's region has arguments, given for which arguments
- * it has results. */
+/* (arguments, results, gradient region, upstream, given) of the current region → results. upstream
+ * lists the results for which the gradient's region has arguments. given lists the arguments for
+ * which it has results. */
 static int end_custom(lua_State *L) {
   State *s = bind_state(L);
   TraceRef *region = bind_current_trace(L), *outer = region->below;
@@ -158,7 +158,7 @@ static int inline_region(lua_State *L) {
   return 0;
 }
 
-/* ---- what a region takes from outside ---- */
+/* ---- values that a region takes from outside ---- */
 
 /* Values of the enclosing trace that the current region uses, as tensors of that trace. */
 static int captured(lua_State *L) {

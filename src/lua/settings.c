@@ -42,7 +42,7 @@ static int engine_info(lua_State *L) {
   return 1;
 }
 
-/* What the command's long options said; {} in another host. */
+/* Values of the command's long options; {} in another host. */
 static int options(lua_State *L) {
   if (lua_getfield(L, LUA_REGISTRYINDEX, "ipulua.options") != LUA_TTABLE) lua_newtable(L);
   return 1;
@@ -73,8 +73,8 @@ static int set_numerics(lua_State *L) {
   return 0;
 }
 
-/* (infeed, outfeed, "uniform" | "normal" | number, parameters): what queues and variables hold
- * when no data crosses */
+/* (infeed, outfeed, "uniform" | "normal" | number, parameters): values of queues and variables when
+ * no data crosses */
 static int set_synthetic(lua_State *L) {
   bind_refuse_inside(L, "configuring synthetic data");
   Synthetic *s = &bind_state(L)->engine->synthetic;
@@ -90,7 +90,7 @@ static int set_synthetic(lua_State *L) {
   return 0;
 }
 
-/* (field, integer) of what new nodes inherit: device, shard, stage, backward (0, 1) … Returns
+/* (field, integer) A field that new nodes inherit: device, shard, stage, backward (0, 1) … Returns
  * the old value. */
 static int set_placement(lua_State *L) {
   Placement *p = &bind_state(L)->scope.place;
@@ -122,7 +122,8 @@ static int set_placement(lua_State *L) {
   return 1;
 }
 
-/* What scopes say of new nodes, their names apart: programs of the same operations differ by it. */
+/* The scopes' settings for new nodes, except names. Programs of the same operations differ by
+ * them. */
 static int scope_key(lua_State *L) {
   const State *s = bind_state(L);
   const Placement *p = &s->scope.place;

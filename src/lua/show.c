@@ -15,7 +15,7 @@ enum {
   LIST_LIMIT = 100,  /* entries of a table shown: positions … */
   FIELD_LIMIT = 60,  /* … and other keys */
   STRING_LIMIT = 60, /* bytes of a string, or of an object's text, inside a table … */
-  TENSOR_LIMIT = 76, /* … or of a tensor's numbers: those of a short row fit on a line */
+  TENSOR_LIMIT = 76, /* … or of a tensor's numbers: a short row fits on a line */
   INNER_LIMIT = 8,   /* positions of a list, or fields of a record, inside a table */
   INNER_DEPTH = 2,   /* levels of lists and tables inside a table */
 };
@@ -51,7 +51,7 @@ static void push_quoted(lua_State *L, int index) {
   luaL_pushresult(&b);
 }
 
-/* Pushes what the metafield __repr or __tostring says; false, nothing pushed, when there is
+/* Pushes the result of the metafield __repr or __tostring. False, with nothing pushed, if there is
  * neither, and for plain tables. */
 static bool push_own_text(lua_State *L, int index) {
   if (plain_is(L, index)) return false;
@@ -65,8 +65,8 @@ static bool push_own_text(lua_State *L, int index) {
   return true;
 }
 
-/* Replaces the text on top of the stack by the same on one line: what indents a line becomes one
- * space. */
+/* Replaces the text on top of the stack by the same text on one line: an indented line break
+ * becomes one space. */
 static void join_lines(lua_State *L) {
   luaL_Buffer b;
   int text = lua_gettop(L);
@@ -97,8 +97,8 @@ static void push_type_name(lua_State *L, int index) {
 
 static void push_inner(lua_State *L, int index, int depth);
 
-/* What a table inside a table holds, where it is a plain list: its first positions, on the same
- * line. False, nothing pushed, for others, which are "{...}", and below the last level. */
+/* The elements of a plain list inside a table: its first positions, on the same line. False, with
+ * nothing pushed, for other tables, which are shown as "{...}", and below the last level. */
 static bool push_inner_list(lua_State *L, int index, int depth) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, index), count = 0;
   if (!plain_is(L, index)) return false;
@@ -196,8 +196,8 @@ static bool push_inner_record(lua_State *L, int index, int depth) {
   return true;
 }
 
-/* What stands for a tensor or a variable whose numbers do not fit: its type, and the variable's
- * name. False for other values. */
+/* The short form of a tensor or variable whose numbers do not fit: its type, and a variable's name.
+ * False for other values. */
 static bool push_tensor_type(lua_State *L, int index) {
   Type type;
   char text[TYPE_TEXT];
@@ -348,7 +348,7 @@ static void push_table(lua_State *L, int table, size_t room) {
   lua_settop(L, positions - 1);
 }
 
-/* A module of the library is shown by its name: what it holds is long, and partly loaded on
+/* A module of the library is shown by its name. Its content is long, and partly loaded on
  * demand. */
 static bool push_module(lua_State *L, int index) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);

@@ -15,16 +15,17 @@ enum { TOLD_BYTES = 1 << 16, MANY_TAPES = 16 };
 
 static const char TAPES_KEY; /* in the registry: userdata by tape, weakly */
 
-/* ---- those that record ---- */
+/* ---- recording tapes ---- */
 
-/* A callback has tapes of its own: what it computes is no part of the outer ones. Those of a
- * coroutine that has yielded pause. */
+/* A callback has tapes of its own: outer tapes don't record it. The tapes of a coroutine that has
+ * yielded pause. */
 static Tape *from(Tape *t) {
   while (t && (t->depth < t->state->unrecorded || !context_is_active(t->state, t->thread)))
     t = t->next;
   return t;
 }
 static Tape *tape_first(const State *s) { return from(s->tapes); }
+bool tape_is_recording(const State *s) { return tape_first(s) != NULL; }
 static Tape *following(const Tape *t) { return from(t->next); }
 
 /* ---- a tape's memory ---- */
@@ -44,6 +45,7 @@ void tape_clear(Tape *t) {
   for (int i = 0; i < t->reading_count; i++) variable_release(t->reading[i].variable);
   free(t->note);
   free(t->reading);
+  free(t->together);
   tensor_map_clear(&t->known);
   graph_free(t->graph);
   Tape kept = {.state = t->state,
@@ -59,7 +61,7 @@ static bool begin(Tape *t) {
   return t->graph != NULL;
 }
 
-/* What a tape holds weighs more than its userdata: the collector should come in time. */
+/* A tape's record is larger than its userdata, so the collector is told to come in time. */
 static void tell_collector(lua_State *L, Tape *t) {
   size_t bytes = t->graph ? arena_bytes(t->graph->arena) + (size_t)t->count * sizeof *t->note : 0;
   if (bytes < t->told + TOLD_BYTES) return;
@@ -124,7 +126,7 @@ static bool note_reading(Tape *t, Variable *v, Value *value) {
 static Value *value_of_variable(Tape *t, Variable *v) {
   const TensorSlot *s = tensor_map_find(&t->known, v->value);
   if (s && s->variable == v && !v->writers)
-    return s->value; /* what a program is writing on is another value each time */
+    return s->value; /* a tensor that a program writes to has another value each time */
   Value *value = graph_input(t->graph, &v->type, v->name);
   if (!value) return NULL;
   return note_reading(t, v, value) ? value : out_of_memory(t);
@@ -236,7 +238,8 @@ void tape_record_node(State *s, const Tape *but, const Node *n, Tensor *const *i
 
 struct TapeCall {
   int tapes,
-      inputs;  /* Lua code may begin and end tapes meanwhile: those that recorded when it began */
+      inputs;  /* Lua code may begin and end tapes meanwhile: these are the tapes that recorded when
+                * it began */
   Tape **tape; /* a list on the stack keeps them alive */
   Value **in;  /* [tapes][inputs] */
 };
@@ -277,7 +280,8 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
   for (Tape *t = tape_first(s); t; t = following(t)) {
     lua_rawgetp(L, -1, t);
-    if (lua_isnil(L, -1)) { /* nobody holds it any more, though the collector hasn't called yet */
+    if (lua_isnil(L, -1)) { /* no script refers to it any more, though the collector hasn't called
+                             * yet */
       lua_pop(L, 1);
       continue;
     }
@@ -289,6 +293,20 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   lua_pop(L, 1);
   lua_setiuservalue(L, -2, 1);
   return c;
+}
+
+static bool computes_together(const Node *n, void *context) {
+  (void)context;
+  return n->op->eval_collective && !node_is_host(n);
+}
+
+static void note_replicas(const Program *p, Tape *t, const Node *n) {
+  if (p->replicas < 2 && p->all_replicas < 2) return;
+  if (!graph_find(p->traced, computes_together, NULL)) return;
+  if (array_reserve(&t->together, &t->together_capacity, t->together_count + 1,
+                    sizeof *t->together))
+    t->together[t->together_count++] = n;
+  else fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
 }
 
 static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results,
@@ -321,6 +339,7 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
     if (!note_reading(t, v, &n->out[p->result_count + i]))
       fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
+  if (n) note_replicas(p, t, n);
   bind_check_graph(L, g);
   tell_collector(L, t);
 }
@@ -343,8 +362,8 @@ static int free_tape(lua_State *L) {
   return 0;
 }
 
-/* Tapes that nobody holds record until the collector comes for them: it is called before there are
- * many. */
+/* Tapes that no script refers to record until they are collected. The collector is called before
+ * there are many. */
 static void collect_forgotten(lua_State *L, State *s) {
   int open = count_tapes(s);
   if (open < s->many_tapes) return;

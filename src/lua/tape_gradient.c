@@ -38,7 +38,7 @@ static Status run_node(State *s, Tape *t, const Node *n, Error *e) {
   Tensor **in = calloc((size_t)n->in_count + 1, sizeof *in), **out = NULL;
   int out_count = 0;
   for (int k = 0; in && k < n->in_count; k++) in[k] = tape_noted(t, n->in[k]);
-  engine_follow_scopes(s->engine, &n->place); /* those of what is differentiated */
+  engine_follow_scopes(s->engine, &n->place); /* the scopes of the differentiated node */
   Status status = !in                       ? fail(e, ERR_OUT_OF_MEMORY, "out of memory")
                   : n->op->traits & CONTROL ? run_control(s->engine, n, in, &out, &out_count, e)
                                             : eager_apply(s->engine, n->op, in, n->in_count,
@@ -101,14 +101,45 @@ static void read_question(lua_State *L, Tape *t, Question *q) {
   }
 }
 
+/* Marks what depends on a source, and of that, what a target needs. */
+static void mark_between(const Graph *g, const Question *q, bool *depends, bool *needed) {
+  for (int i = 0; i < q->x_count; i++)
+    if (q->xs[i]) depends[q->xs[i]->node->id] = true;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->node[i]->in_count; k++)
+      if (depends[g->node[i]->in[k]->node->id]) depends[g->node[i]->id] = true;
+  for (int i = 0; i < q->y_count; i++)
+    if (q->ys[i]) needed[q->ys[i]->node->id] = depends[q->ys[i]->node->id];
+  for (int i = g->node_count - 1; i >= 0; i--)
+    for (int k = 0; needed[g->node[i]->id] && k < g->node[i]->in_count; k++) {
+      int id = g->node[i]->in[k]->node->id;
+      needed[id] = needed[id] || depends[id];
+    }
+}
+
+/* A tape has what replica 0 was given and gave; what replicas sum is of all of them. */
+static void refuse_together(lua_State *L, const Tape *t, const Question *q) {
+  if (!t->together_count) return;
+  size_t nodes = (size_t)t->graph->next_id + 1;
+  bool *depends = lua_newuserdatauv(L, 2 * nodes, 0), *needed = depends + nodes;
+  memset(depends, 0, 2 * nodes);
+  mark_between(t->graph, q, depends, needed);
+  for (int i = 0; i < t->together_count; i++)
+    if (needed[t->together[i]->id])
+      bind_fail(L, ERR_FAILED_PRECONDITION,
+                "GradientTape.gradient: a tape can't go back through a function whose replicas "
+                "compute together; ask for gradients inside of it");
+  lua_pop(L, 1);
+}
+
 static int readings_of(const Tape *t, const Variable *v) {
   int n = 0;
   for (int i = 0; i < t->reading_count; i++) n += t->reading[i].variable == v;
   return n;
 }
 
-/* Asked for a variable that was read, assigned and read again: the sum over what it held each time.
- * What a function gave it is counted within that function. */
+/* Gradients by a variable that was read, assigned and read again: the sum over all its readings. A
+ * reading inside of a traced function is counted within that function. */
 static Value *sum_over_readings(lua_State *L, Tape *t, const Question *q, const Variable *v) {
   int count = 0;
   Value **xs = room_for(L, t->reading_count), **dx = room_for(L, t->reading_count), *sum = NULL;
@@ -132,7 +163,7 @@ static void differentiate(lua_State *L, Tape *t, Question *q) {
   }
 }
 
-/* A list of tensors, which the tape goes on knowing; false where there is no gradient. */
+/* A list of tensors that the tape keeps track of; false for one without a gradient. */
 static int push_gradients(lua_State *L, Tape *t, const Question *q) {
   lua_createtable(L, q->x_count, 0);
   for (int i = 0; i < q->x_count; i++) {
@@ -153,7 +184,7 @@ static int push_gradients(lua_State *L, Tape *t, const Question *q) {
   return 1;
 }
 
-/* What a tape that has stopped recording computed for an answer is no part of it. */
+/* Ops that a stopped tape runs for a gradient are not recorded in it. */
 static void forget(Tape *t, const GraphMark *mark, int from) {
   while (t->count && t->note[t->count - 1].value->node->id >= from)
     tensor_release(t->note[--t->count].tensor);
@@ -168,6 +199,7 @@ int tape_gradients(lua_State *L) {
   Question q;
   lua_settop(L, 4);
   read_question(L, t, &q);
+  refuse_together(L, t, &q);
   int from = g->node_count;
   GraphMark mark = graph_mark(g);
   differentiate(L, t, &q);

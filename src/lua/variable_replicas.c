@@ -13,7 +13,7 @@ static int set_aggregate(lua_State *L) {
   return 0;
 }
 
-/* (variable): what it holds is zero, on this instance. */
+/* (variable): its value on this instance becomes zero. */
 static int set_zero(lua_State *L) {
   Variable *v = bind_check_variable(L);
   Error e = {0};
@@ -23,8 +23,8 @@ static int set_zero(lua_State *L) {
   return 0;
 }
 
-/* (variable, replicas) → what each of so many replicas of this instance holds, a list; whatever
- * scripts read */
+/* (variable, replicas) → a list of the values of this many replicas on this instance, also if
+ * scripts read another one */
 static int values_of_replicas(lua_State *L) {
   Variable *v = bind_check_variable(L);
   int count = bind_check_int(L, 2, "replicas");
@@ -47,7 +47,7 @@ static int is_aggregated(lua_State *L) {
   return 1;
 }
 
-/* All replicas go on from the first one's value. */
+/* All replicas get the first one's value. */
 static int merge_replicas(lua_State *L) {
   Variable *v = bind_check_variable(L);
   bind_settle(L, v);

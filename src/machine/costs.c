@@ -1,5 +1,5 @@
-/* The cost of a node by its op's row, remembered by what it depends on: op, types, attributes,
- * and whether it is the host's. */
+/* The cost of a node by its op's row. It is remembered by op, types, attributes, and whether the
+ * node is the host's. */
 #include "machine/costs.h"
 
 #include <stdio.h>
@@ -57,7 +57,7 @@ static bool is_empty(const Node *n) {
   return n->out_count > 0;
 }
 
-/* What a pipeline stage says goes before the configuration. */
+/* Options of a pipeline stage override the configuration's. */
 static void set_share(double *proportion, int32_t millionths) {
   if (millionths >= 0) *proportion = millionths / 1e6;
 }

@@ -8,7 +8,7 @@
 #include "machine/priced.h"
 #include "ops/io/feed.h"
 
-/* Of infeeds and outfeeds; what other host transfers move doesn't pass these tiles. */
+/* Infeeds and outfeeds only. Other host transfers don't use these tiles. */
 static bool is_fed(const PricedStep *r) {
   return (r->kind == PRICED_HOST_IN || r->kind == PRICED_HOST_OUT) && r->node &&
          (node_is_dequeue(r->node) || node_is_enqueue(r->node));
@@ -41,7 +41,7 @@ bool price_overlaps(const Price *p, int ipu) {
 
 /* ---- loops ---- */
 
-/* One round's cycles on an IPU: of what is fed, and of everything else. */
+/* Cycles of an iteration on an IPU: of infeeds and outfeeds, and of everything else. */
 static void sum_round(const Price *p, int block, int ipu, double *fed, double *rest) {
   const PricedStep *b = &p->step[block];
   double rounds = b->times * b->repeats;
@@ -54,8 +54,8 @@ static void sum_round(const Price *p, int block, int ipu, double *fed, double *r
   }
 }
 
-/* Of what is fed in a round only so much is waited for: the first round's, and what takes longer
- * than the rest. */
+/* Cycles that are waited for: the first iteration's transfers, and in later ones the time by which
+ * transfers take longer than the rest. */
 static bool hide(Price *p, int block, int ipu, double share) {
   for (int i = block + 1; i < p->step[block].end; i++) {
     PricedStep *r = &p->step[i];

@@ -4,7 +4,7 @@
 #include "machine/priced.h"
 
 double price_io_limit(const Price *p);        /* bytes that an IPU's I/O tiles may hold */
-bool price_overlaps(const Price *p, int ipu); /* is what is fed moved beside computing? */
+bool price_overlaps(const Price *p, int ipu); /* do I/O tiles move elements beside computing? */
 bool price_io_tiles(Price *p);                /* false: memory is out */
 bool price_overlap(Price *p);
 #endif

@@ -13,9 +13,9 @@
 #include "machine/priced.h"
 #include "program/timetable.h"
 
-/* Bytes to a tile at least (PopLibs TileMapping); of gaps beside what is live (published for
- * ResNet-50: 8.4 %); of the runtime's own programs; of the stacks of a supervisor and six
- * workers. */
+/* Constants: bytes of a tensor on each tile, at least (PopLibs TileMapping); gaps beside live
+ * tensors (8.4 %, published for ResNet-50); the runtime's own programs; stacks of a supervisor and
+ * six workers. */
 enum {
   GRAIN_BYTES = 128,
   RUNTIME_BYTES = 1000,
@@ -168,13 +168,13 @@ static bool is_repeated(Map *seen, const Cost *c) {
   return false;
 }
 
-/* Sequences for what crosses to or from the host, or another IPU. */
+/* Sequences for transfers with the host or another IPU. */
 static double header_bytes(double bytes, double tiles) {
   return bytes * 4 / PACKET_BYTES + TRANSFER_BYTES * fmin(tiles, ceil(bytes / PACKET_BYTES));
 }
 
-/* Variables come from the host before the program's first run; what it changes is fetched when
- * somebody asks. */
+/* Variables come from the host before the program's first run. Changed ones are fetched on
+ * demand. */
 static void add_variable_headers(const Price *p, IpuPrice *x, int ipu) {
   for (int i = 0; i < p->allocation_count && !p->machine.synthetic_variables; i++) {
     const Allocation *h = &p->allocation[i];
@@ -214,7 +214,8 @@ static void add_code(Price *p, IpuPrice *x, int ipu) {
   x->bytes[BYTES_STACK] = STACK_BYTES * tiles;
 }
 
-/* What an operation holds while it runs: target/cost.h's categories, of all tiles in use. */
+/* The memory of an operation while it runs, in the categories of target/cost.h, of all tiles in
+ * use. */
 static void add_temporaries(IpuPrice *x, const Cost *c, Spread *s) {
   static const PriceCategory to[] = {[MEMORY_MESSAGE] = BYTES_MESSAGE,
                                      [MEMORY_REARRANGEMENT] = BYTES_REARRANGEMENT,

@@ -52,7 +52,7 @@ static bool in_pipeline(const Price *p, const PricedStep *r) {
   return at >= 0;
 }
 
-/* ---- who needs whom ---- */
+/* ---- dependencies ---- */
 
 /* The nodes of a region that one of them is computed from, itself too. */
 typedef struct Needs {
@@ -80,8 +80,8 @@ static bool find_needs(Needs *s, const Graph *g, const Node *n) {
   return true;
 }
 
-/* 1: the collective needs one of those that lead leads, which it could wait for forever; 0:
- * none; -1: memory is out. */
+/* 1: the collective needs the result of one that lead is joined with, so it could wait forever; 0:
+ * it doesn't; -1: out of memory. */
 static int needs_member(const Price *p, const int *leader, int lead, int step) {
   Needs s = {.arena = arena_new()};
   int found = s.arena && find_needs(&s, p->step[step].region, p->step[step].node) ? 0 : -1;

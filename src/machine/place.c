@@ -52,7 +52,7 @@ static void claim(Homes *h, const Node *n, const Home *home) {
 
 static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs);
 
-/* Regions inside n: homes go in with the operands, what the regions find out comes back. */
+/* Regions inside n: the homes of operands are passed in, and the homes found inside come back. */
 static void place_control(Placer *p, Homes *h, Node *n) {
   ControlRegions c = control_regions(n);
   Home *in = arena_alloc(p->arena, (size_t)(c.inputs + 1) * sizeof *in);
@@ -126,5 +126,5 @@ void place_program(Placer *p, const Graph *g) {
   for (int i = 0; i < g->input_count; i++) inputs[i] = (Home){.shard = -1, .stage = -1};
   place_region(p, g, inputs, NULL);
   if (p->max_stage < 0 && p->max_shard < 0) return;
-  place_region(p, g, inputs, NULL); /* what only later readers told */
+  place_region(p, g, inputs, NULL); /* homes that only later readers decided */
 }

@@ -26,19 +26,20 @@ typedef enum MergeKind {
 typedef struct Machine {
   Pod pod;
   bool lean_schedule; /* a pipeline has the leaner schedule that its own one names, if it does */
-  /* backward stages compute again what they need; only stage inputs are kept */
+  /* backward stages compute forward passes again; only stage inputs are kept */
   bool recompute;
-  Offload offload; /* beside what the program itself keeps in streaming memory */
+  Offload offload; /* in addition to the program's own loads and stores */
   /* of one replica, joined up to that size; 0: each is on its own */
   double merge_bytes[MERGE_COUNT];
-  bool dependencies; /* pipelines: what a pass needs starts it, not the end of a time step */
+  bool dependencies; /* pipelines: a pass begins once its operands are there, not at the end of a
+                      * time step */
   bool no_outlining; /* equal operations have code of their own each */
   bool half_products, half_convolutions; /* every one sums in float16 */
   bool synthetic_infeed, synthetic_outfeed, synthetic_variables;
   bool no_prefetch;  /* each infeed element waits for the host */
   bool split_infeed; /* each tensor of an infeed's element is a copy of its own */
   int io_tiles;      /* of each IPU, beside pod's */
-  /* of their memory, for what infeeds and outfeeds move beside computing; 0: that isn't on them */
+  /* part of their memory for the moves of infeeds and outfeeds beside computing; 0: no I/O tiles */
   double io_proportion;
   /* of the host, for each run: 1, less when several runs share one; -1: none */
   double calls;
@@ -91,7 +92,7 @@ typedef struct PricedStep {
   const Graph *region; /* whose node it is of; NULL: none's */
   int moved;           /* COLLECTIVE: the allocation that is combined; -1 */
   int arrived;         /* LINK: the allocation on the IPU that it leads to; -1 */
-  /* LINK: the step that makes what is copied, or an earlier one before which it is there */
+  /* LINK: the step that makes the copied value, or an earlier one before which it is there */
   int ready;
   int stage; /* -1: none */
   bool backward;
@@ -108,7 +109,7 @@ typedef struct PricedStep {
 
 typedef struct Allocation {
   PriceCategory category;
-  const Node *node;         /* who made it; NULL: an argument or a variable */
+  const Node *node;         /* the node that made it; NULL: an argument or a variable */
   const Variable *variable; /* NULL: none */
   double bytes;
   int ipu, first, last; /* steps; always live: 0 … the last step */
@@ -130,7 +131,7 @@ typedef struct IpuPrice {
   int peak;                   /* the step at which most is live */
   double *tile;               /* [tiles] bytes at the peak, without gaps */
   double min, mean, max;      /* of tile */
-  double code;                /* of a tile: what must lie below the interleaved region */
+  double code;                /* of a tile: bytes that must lie below the interleaved region */
   double streaming;           /* bytes in streaming memory */
   uint32_t vertices;
   int tiles_over;  /* that hold more than they can, gaps included */
@@ -191,7 +192,7 @@ static inline double priced_cycles(const PricedStep *r) {
 }
 const char *priced_name(const PricedStep *r);   /* "matmul", "host in" */
 const char *priced_source(const PricedStep *r); /* "train.lua:12" or "" */
-/* Where a step runs; what no IPU is named for, on the first. */
+/* The IPU of a step; the first one for a step without an IPU. */
 static inline int price_ipu_of(const Price *p, const PricedStep *r) {
   return r->ipu < p->shards ? r->ipu : 0;
 }

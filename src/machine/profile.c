@@ -18,7 +18,7 @@
 
 enum { MAX_EVENTS = 150000, MAX_TRACE_EVENTS = 400000 };
 
-/* What is no UTF-8 becomes U+FFFD: JSON has no other text. */
+/* Bytes that aren't UTF-8 become U+FFFD, since JSON has no other text. */
 static void put_string(FILE *f, const char *s) {
   fputc('"', f);
   for (int length; s && *s; s += length ? length : 1) {
@@ -191,7 +191,7 @@ static void put_steps(FILE *f, const Price *p, Strings *s) {
   fputc(']', f);
 }
 
-/* All steps of one kind together: what the compute sets and exchanges of the program are. */
+/* All steps of one kind together, as a program's compute sets and exchanges are. */
 static void put_compute_sets(FILE *f, const Price *p) {
   Map *sets = map_new();
   Arena *a = arena_new();

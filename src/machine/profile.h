@@ -6,7 +6,7 @@
 
 enum { PROFILE_VERSION = 1 };
 
-/* extra: a JSON object of what the caller knows besides (runs, options); becomes the member
+/* extra: a JSON object with further facts of the caller (runs, options). It becomes the member
  * "session". */
 char *profile_json(const Price *p, const char *extra);
 /* Trace events for Chrome's viewer and Perfetto: a thread for each IPU; a microsecond is one of

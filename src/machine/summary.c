@@ -225,7 +225,7 @@ static void put_streaming(FILE *f, const Price *p) {
         f,
         "out of memory: '%s' does not fit on IPU %d of %s: %s bytes lie in its streaming memory, ",
         p->name, i, t->name, count_text(p->ipu[i].streaming, a));
-    if (t->streaming_bytes < 1) fputs("of which it has none\n", f);
+    if (t->streaming_bytes < 1) fputs("and it has none\n", f);
     else fprintf(f, "which holds %s\n", count_text((double)t->streaming_bytes, b));
     return;
   }
@@ -248,7 +248,7 @@ static void put_remedy(FILE *f, const Price *p, const char *words, const Machine
   price_free(q);
 }
 
-/* What is in streaming memory already gains nothing, and is not listed. */
+/* Tensors in streaming memory can gain nothing more, and are not listed. */
 static void put_offloading(FILE *f, const Price *p, int *count) {
   enum { MIN = 128 };
   const struct {

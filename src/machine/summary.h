@@ -9,7 +9,7 @@ typedef struct Remedy {
   const char *words;
   const Price *price;
 } Remedy;
-/* Why it doesn't fit, and what would help: changes of the machine's options, priced here, and
- * the caller's. */
+/* Why the program doesn't fit, and remedies: changes of the machine's options, priced here, and the
+ * caller's. */
 char *profile_complaint(const Price *p, const Remedy *remedies, int count);
 #endif

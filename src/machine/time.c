@@ -1,5 +1,5 @@
-/* Cycles: what moves data gets its price, pipelines their time tables, then everything is added
- * up. Who waits, waits in sync. */
+/* Cycles. Moves get their prices, pipelines their timetables, then all steps are added up. The time
+ * in which an IPU waits counts as sync. */
 #include "machine/time.h"
 
 #include <limits.h>
@@ -80,9 +80,9 @@ static bool add_call(Price *p) {
 
 /* ---- prices of moves ---- */
 
-/* A transfer that was begun early: what waiting remains is its bytes'. Of an element's tensors
- * each has a stream of its own, whose latency it waits for; they are copied at once, after one
- * sync, or else one after another. */
+/* A transfer that was begun early: only its bytes are waited for. Each tensor of an element has a
+ * stream with a latency of its own. Tensors are copied together, after one sync, or one after
+ * another. */
 static Cost host_move(const Price *p, const PricedStep *r, Cost c) {
   const Pod *pod = &p->machine.pod;
   if (!(c.cycles[PHASE_STREAM] > 0)) return c;
@@ -94,7 +94,7 @@ static Cost host_move(const Price *p, const PricedStep *r, Cost c) {
   return c;
 }
 
-/* The latency is that of the first of several: where they lie is known beforehand. */
+/* Only the first of several transfers has a latency. The others' addresses are known beforehand. */
 static Cost streamed(const Price *p, const PricedStep *r) {
   Cost c = cost_streaming(&p->machine.pod, r->bytes);
   if (r->follows && c.cycles[PHASE_STREAM] > 0)
@@ -153,8 +153,9 @@ static double cycles_between(const Price *p, int begin, int end) {
   return sum;
 }
 
-/* Of two branches the longer one is taken, of equally long ones that of more work; inner ones
- * are decided first. A pipeline's time isn't known yet: its work on one IPU stands for it. */
+/* Of two branches the longer one counts. Of equally long ones it is the one with more work. Inner
+ * branches are decided first. A pipeline's time isn't known yet, so its work on one IPU stands for
+ * it. */
 static void choose_branches(Price *p) {
   for (int at = p->step_count - 1; at >= 0; at--) {
     PricedStep *r = &p->step[at];
@@ -170,7 +171,7 @@ static void choose_branches(Price *p) {
   }
 }
 
-/* Elements that infeeds give in a run: each has a step for every component, one behind another. */
+/* Elements of infeeds in a run: each component has a step, one after another. */
 static void count_elements(Price *p) {
   for (int i = 0; i < p->step_count; i++) {
     const PricedStep *r = &p->step[i];
@@ -200,7 +201,7 @@ typedef struct Rhythm {
   bool asynchronous;
   double *arrival;  /* [programs] cycles that its operands take over the links */
   double *done;     /* [micro-batches] when the last of its passes was done */
-  double host_free; /* when the host has moved what was asked of it, if it moves meanwhile */
+  double host_free; /* when the host has moved its elements, if it moves meanwhile */
 } Rhythm;
 
 enum { MAX_ENTRIES = 200000 };
@@ -221,7 +222,7 @@ static void add_arrival(Rhythm *t, const PricedStep *r, double times) {
   t->arrival[plan_program(t->plan, stage_of(t, r), backward)] += cost_cycles(&c);
 }
 
-/* What a micro-batch costs each stage, and what moves at the end of a time step. */
+/* The cost of a micro-batch in each stage, and of the moves at the end of a time step. */
 static bool gather_work(Rhythm *t) {
   Price *p = t->price;
   int begin = (int)(t->block - p->step), count = 0;
@@ -270,9 +271,9 @@ static bool add_entry(Rhythm *t, int step, int stage, int micro, bool backward, 
   return true;
 }
 
-/* One pass of a micro-batch, on the IPU of each of its stages: it begins when the pass before it
- * is done and what that made has arrived, and the IPU is free. The host moves beside computing
- * where tiles of its own do, else before the first stage's pass and behind the last one's. */
+/* One pass of a micro-batch, on the IPU of each of its stages. It begins when its IPU is free, the
+ * previous pass is done, and the results of that have arrived. With I/O tiles the host moves data
+ * beside computing. Otherwise it does so before the first stage's pass and after the last one's. */
 static bool run_entry(Rhythm *t, int row, TimetableEntry x) {
   const PipelinePlan *plan = t->plan;
   int position = plan_position_of_program(plan, x.program);
@@ -310,8 +311,8 @@ static bool run_entries(Rhythm *t, const Timetable *table) {
   return good;
 }
 
-/* A time step lasts as long as its slowest IPU; then stages hand over, and the host takes and
- * gives. */
+/* A time step lasts as long as its slowest IPU. Then stages hand over results, and the host moves
+ * data. */
 static bool run_row(Rhythm *t, const Timetable *table, int row) {
   Price *p = t->price;
   const PipelinePlan *plan = t->plan;
@@ -349,7 +350,7 @@ static void charge_ipus(Rhythm *t, double steps) {
   /* a pass that waits for its operands waits in sync */
   double links = t->asynchronous ? 0 : t->links;
   for (int i = 0; i < p->shards; i++) p->ipu[i].cycles[PHASE_STREAM] += runs * steps * links;
-  /* of what moves while IPUs compute nothing is charged */
+  /* moves beside computing are not charged */
   double moved = n * (t->host_in + t->host_out), share = moved > 0 ? t->waited / moved : 0;
   p->ipu[t->plan->ipu_of[0]].cycles[PHASE_STREAM] += runs * n * t->host_in * share;
   p->ipu[t->plan->ipu_of[t->plan->stages - 1]].cycles[PHASE_STREAM] +=
@@ -387,8 +388,8 @@ static double max_counted(const Rhythm *t) {
   return t->plan->micros ? t->block->repeats : (double)overlap * (MANY / overlap + 1);
 }
 
-/* The time table is periodic once the pipeline is full: what the second half of those that were
- * counted took, the others take, too. */
+/* The timetable is periodic once the pipeline is full. So the other steps take as long as the
+ * second half of the counted ones. */
 static Status extrapolate(Error *e, Rhythm *t, double counted, double *rows) {
   Rhythm half = *t;
   int overlap = plan_overlap(t->plan);

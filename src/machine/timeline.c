@@ -1,5 +1,5 @@
-/* Each IPU has a clock of its own; what joins IPUs (a link, a collective, a block of steps that
- * repeats) makes their clocks agree. */
+/* Each IPU has a clock of its own. Steps that join IPUs (a link, a collective, a block that
+ * repeats) make their clocks agree. */
 #include "machine/timeline.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ static void walk_loop(Timeline *t, const Price *p, int i, Clocks *c, bool draws)
   set_all(p, c, at + r->repeats * each);
 }
 
-/* Behind the last pass what it made is handed over, and micro-batches that aren't laid out run. */
+/* After the last pass its results are handed over, and micro-batches that aren't laid out run. */
 static void draw_rest(Timeline *t, const Price *p, int i, double at, double passed) {
   const PricedStep *block = &p->step[i];
   int step = i;
@@ -112,9 +112,9 @@ static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks 
   return i;
 }
 
-/* A copy is made when its value is there and the IPU that wants it comes to it. The other one
- * waits for that, or, if it has gone on by then, what it did was put off by the bytes, but not
- * by the latency. */
+/* A copy is made when its value is there and the receiving IPU comes to it. The sender waits for
+ * that. If the sender has gone on, its steps are put off by the time of the bytes, but not by the
+ * latency. */
 static double walk_link(Timeline *t, const Price *p, int i, Clocks *c, double cycles, bool draws) {
   const PricedStep *r = &p->step[i];
   int ipu = r->ipu < p->shards ? r->ipu : 0,
@@ -163,7 +163,7 @@ static void walk(Timeline *t, const Price *p, int begin, int end, Clocks *c, boo
   for (int i = begin; i < end;) {
     const PricedStep *r = &p->step[i];
     int next = priced_is_block(r->kind) ? r->end : i + 1;
-    if (priced_is_block(r->kind)) note_end(t, i, latest(p, c)); /* what it is given is there */
+    if (priced_is_block(r->kind)) note_end(t, i, latest(p, c)); /* its arguments are there */
     if (!(r->times > 0)) { /* of a branch that isn't taken, a loop of no round */
     } else if (r->kind == PRICED_LOOP) walk_loop(t, p, i, c, draws);
     else if (r->kind == PRICED_PIPELINE) walk_pipeline(t, p, i, c, draws);

@@ -88,7 +88,7 @@ static int allocate_variable(PricingContext *w, int i, const Home *home) {
   return allocation;
 }
 
-/* Arguments arrive before, results leave after: of each IPU those that it holds. */
+/* Arguments arrive before the steps, and results leave after them, on each IPU that holds them. */
 static void walk_call(PricingContext *w, PricedKind kind, const double *bytes) {
   for (int ipu = 0; ipu < w->price->shards; ipu++) {
     PricedStep *r = bytes[ipu] > 0 ? walk_add_step(w, kind, NULL, ipu) : NULL;
@@ -134,7 +134,7 @@ static void walk_root(PricingContext *w) {
   walk_call(w, PRICED_HOST_OUT, out_bytes);
 }
 
-/* What the machine asks for beside what the program does already. */
+/* Work that the machine's options ask for, in addition to the program's own. */
 static Status place_more(Error *e, PricingContext *w) {
   Price *p = w->price;
   OffloadRequest q = {.offload = p->machine.offload, .plan = p->plan, .replicas = p->replicas};

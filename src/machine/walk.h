@@ -33,11 +33,14 @@ typedef struct PricingContext {
   bool failed; /* memory is out */
 } PricingContext;
 
-enum { ON_HOST = -2 }; /* in place of an IPU: what scopes outside of compilation compute and read */
+enum {
+  ON_HOST = -2
+}; /* in place of an IPU: values that scopes outside of compilation compute and
+                        * read */
 
 /* The steps of a region, and the allocations of its outputs (outputs may be NULL). */
 void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const int *targets,
                  int *outputs);
-/* Steps and what takes memory. */
+/* Priced steps and allocations. */
 Status walk_program(Error *e, Price *p, const Program *program);
 #endif

@@ -17,8 +17,8 @@ typedef struct Readers {
 
 static bool *find_readers(Readers *s, const Graph *g);
 
-/* The nodes of the regions inside read what n's operands hold; what a loop changes has been
- * copied to where it is changed. */
+/* Nodes in the regions read the values of n's operands. A value that a loop changes has been copied
+ * first. */
 static void find_inside(Readers *s, const Node *n, const int *input_of, bool *reads) {
   int shards = s->walk->price->shards;
   ControlRegions c = control_regions(n);

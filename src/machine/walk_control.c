@@ -1,4 +1,4 @@
-/* Loops, branches and calls: their steps, and what they hold while their regions run. */
+/* Loops, branches and calls: their steps, and the memory that is held while their regions run. */
 #include "machine/walk_control.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ static int64_t known_count(const PricingContext *w, const PricedRegion *in, Valu
   }
 }
 
-/* What was there before the block and is used in it stays until its end, for the next time
- * round. */
+/* A value from before the block that is used in it stays until the block ends, for the next
+ * iteration. */
 static void extend_over(PricingContext *w, int begin) {
   Price *p = w->price;
   for (int i = 0; i < p->allocation_count; i++)
@@ -99,7 +99,7 @@ static PricedStep *add_loop(PricingContext *w, const Controlled *c) {
   return r;
 }
 
-/* A copy that the loop changes; what was put there for it is changed where it is. */
+/* A copy that the loop changes. A value that was moved there for it is changed in place. */
 static int own_copy(PricingContext *w, const Controlled *c, int carried, int allocation) {
   const Value *first = c->node->in[c->regions.skip + carried];
   if (allocation >= 0 && node_is_store(first->node)) return allocation;
@@ -114,7 +114,7 @@ static void hand_in(PricingContext *w, const Controlled *c) {
   for (int k = c->regions.skip; k < n->in_count; k++) {
     int allocation = walk_operand_allocation(w, c->in, n->in[k]), carried = k - c->regions.skip;
     if (c->changes[k])
-      walk_written(w, allocation); /* what was copied before is old in the second round */
+      walk_written(w, allocation); /* values copied before are outdated in the second iteration */
     if (carried < c->regions.carried)
       allocation = c->targets[carried] = own_copy(w, c, carried, allocation);
     walk_touch(w, allocation, c->step);

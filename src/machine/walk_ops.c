@@ -1,4 +1,4 @@
-/* The steps of ops, and what of their operands and results takes tile memory. */
+/* The steps of ops, and the tile memory of their operands and results. */
 #include "machine/walk_ops.h"
 
 #include <string.h>
@@ -74,8 +74,8 @@ int *walk_slot_of(PricedRegion *in, const Value *v) {
   return &in->allocation[value_number(&in->region.values, v)];
 }
 
-/* The position in the sequence of the last one that reads n's results; of the region's outputs:
- * behind all. */
+/* The position of the last reader of n's results. For outputs of the region it is after all
+ * nodes. */
 static int last_read(const PricedRegion *in, const Node *n) {
   int last = -1;
   for (int i = in->region.reader_begin[n->id]; i < in->region.reader_begin[n->id + 1]; i++) {
@@ -126,7 +126,8 @@ static int ready_step(const PricingContext *w, const Value *v) {
   return n->in_count ? ready_step(w, n->in[0]) : w->parent; /* a broadcast is no step */
 }
 
-/* The region whose steps run whenever those of `in` do: a called function's are its caller's. */
+/* The region whose steps run whenever the steps of `in` do: for a called function the region of its
+ * caller. */
 static const Graph *running_region(const PricedRegion *in) {
   while (in->outer && control_calls(&in->regions)) in = in->outer;
   return in->graph;
@@ -137,7 +138,8 @@ static bool is_within(const PricedRegion *in, const Graph *region) {
   return in != NULL;
 }
 
-/* What was brought to that IPU before: in this region or around it, and not written since. */
+/* A value that was brought to that IPU before, in this region or around it, and not written
+ * since. */
 static int find_copy(const PricingContext *w, const PricedRegion *in, int allocation, int ipu,
                      bool constant) {
   const Allocation *from = &w->price->allocation[allocation];
@@ -149,7 +151,7 @@ static int find_copy(const PricingContext *w, const PricedRegion *in, int alloca
   return -1;
 }
 
-/* The step of what moves from one IPU to another, or between an IPU and the host. */
+/* The step of a move from one IPU to another, or between an IPU and the host. */
 static PricedStep *add_move(PricingContext *w, const Node *n, int from, int to) {
   PricedKind kind = from == ON_HOST ? PRICED_HOST_IN
                     : to == ON_HOST ? PRICED_HOST_OUT
@@ -239,8 +241,8 @@ static int reusable(PricingContext *w, PricedRegion *in, const Node *n, int outp
   return -1;
 }
 
-/* What is made on one IPU and kept on another crosses the links; it is on the former, too, until
- * it is written again. */
+/* A value that is made on one IPU and kept on another crosses the links. The first IPU holds it,
+ * too, until it is written again. */
 static void send_result(PricingContext *w, PricedRegion *in, const Node *n, int allocation, int ipu,
                         int step) {
   Allocation kept = w->price->allocation[allocation];
@@ -291,7 +293,7 @@ static void note_price(PricingContext *w, const Node *n, const Cost *c) {
 /* ---- layouts ---- */
 
 static bool is_made_by_layer(const Value *v) {
-  enum { BEHIND = 4 }; /* a bias, an activation, what a normalisation does to each element */
+  enum { BEHIND = 4 }; /* a bias, an activation, or the elementwise part of a normalisation */
   const Node *n = value_root((Value *)(uintptr_t)v)->node;
   for (int i = 0; i < BEHIND && (n->op->traits & ELEMENTWISE) && n->in_count; i++)
     n = value_root(n->in[0])->node;
@@ -307,8 +309,8 @@ static bool is_read_by_layers(const Region *r, const Node *n) {
   return to > from;
 }
 
-/* Channels first or last: on an IPU the order of axes is a view, and before and behind a
- * convolution there is nothing to move, as it chooses where its operands and its result lie. */
+/* Channels first or last: on an IPU the order of axes is a view. Convolutions choose the layouts of
+ * their operands and results. So before and after them nothing is moved. */
 static bool is_layout_only(const PricedRegion *in, const Node *n) {
   if (n->op->layout != LAYOUT_ORDER) return false;
   return is_read_by_layers(&in->region, n) || is_made_by_layer(n->in[0]);
@@ -338,7 +340,7 @@ void walk_op(PricingContext *w, PricedRegion *in, Node *n) {
     w->failed = true;
     return;
   }
-  /* of replicas, what moves is the operand */
+  /* for replicas the operand is moved */
   bool collective = n->op->collective && n->in_count;
   PricedStep *r = walk_add_step(w, collective ? PRICED_COLLECTIVE : PRICED_OP, n, at_ipu);
   if (!r) return;
@@ -363,7 +365,7 @@ static bool follows_another(const Price *p, const PricedStep *r) {
   return false;
 }
 
-/* Between streaming memory and tiles; what is there is on no tile. */
+/* Between streaming memory and tiles. A value in streaming memory takes no tile memory. */
 void walk_transfer(PricingContext *w, PricedRegion *in, Node *n) {
   bool loads = node_is_load(n);
   const Home *home = home_of(in->homes, &n->out[0]);
@@ -391,7 +393,7 @@ void walk_transfer(PricingContext *w, PricedRegion *in, Node *n) {
   if (!loads) h->writes = w->times;
 }
 
-/* What a broadcast reads is enough: nothing is expanded. */
+/* The operand of a broadcast is enough: nothing is expanded. */
 void walk_broadcast(PricingContext *w, PricedRegion *in, Node *n) {
   Value *root = value_root(n->in[0]);
   int ipu = w->price->allocation_count ? walk_ipu_of(w, home_of(in->homes, &n->out[0])) : 0;
@@ -437,8 +439,8 @@ void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n) {
     w->price->batch = n->out[0].type.shape[0];
 }
 
-/* What goes to the host, from each IPU that holds some of it. What a function of the script may
- * look at besides doesn't go there unless it does. */
+/* Values for the host, from each IPU that holds some of them. Values that a function of the script
+ * may read are moved only if it reads them. */
 static void give_out(PricingContext *w, PricedRegion *in, Node *n, bool synthetic) {
   double *bytes = arena_alloc(w->price->arena, (size_t)w->price->shards * sizeof *bytes);
   bool any = false;

@@ -1,4 +1,4 @@
-/* Steps of single ops, and what holds their values. */
+/* Steps of single ops, and the memory of their values. */
 #ifndef IPULUA_MACHINE_WALK_OPS_H
 #define IPULUA_MACHINE_WALK_OPS_H
 #include "machine/walk.h"

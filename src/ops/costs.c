@@ -9,7 +9,7 @@ static int64_t elements(const Value *v) { return type_count(&v->type); }
 static int64_t bytes(const Value *v) { return (int64_t)type_bytes(&v->type); }
 static Dtype dtype(const Value *v) { return v->type.dtype; }
 
-/* The last axis: what lies together. */
+/* The last axis, whose elements lie together. */
 static int64_t run_bytes(const Value *v) {
   const Type *t = &v->type;
   return (t->rank ? t->shape[t->rank - 1] : 1) * (int64_t)dtype_size(t->dtype);
@@ -147,7 +147,7 @@ static void scatter(const Target *t, const Node *n, bool tuples, Cost *cost) {
 void cost_of_scatter(const Target *t, const Node *n, Cost *cost) { scatter(t, n, false, cost); }
 void cost_of_scatter_nd(const Target *t, const Node *n, Cost *cost) { scatter(t, n, true, cost); }
 
-/* The table is x, or what the gradient is. */
+/* The table is x, or the gradient by x. */
 static void take_along(const Target *t, const Node *n, bool add, Cost *cost) {
   int axis = (int)n->attr[0].i;
   Around table = around_axis(add ? &n->out[0].type : &n->in[0]->type, axis),
@@ -205,8 +205,8 @@ void cost_of_matmul(const Target *t, const Node *n, Cost *cost) {
   if (is_one(a) && !turned[1].i) columns *= groups, groups = min(groups, 1);
   int64_t parts = serial_parts(n, &m, &k, &columns);
   bool sums = parts > 1 && !strcmp(n->attr[1].s, "a_rows_b_columns");
-  /* One row times a turned matrix, or a column times a row: what trains a matrix that one row
-   * was multiplied with. */
+  /* One row times a turned matrix, or a column times a row: the gradients of a product with one
+   * row. */
   bool trained = (turned[1].i && m == 1) || (turned[0].i && k == 1);
   PlanOptions options = {.left_moved = turned[0].i,
                          .right_moved = turned[1].i,
@@ -265,7 +265,7 @@ void cost_of_bins(const Target *t, const Node *n, Cost *cost) {
   cost_then(cost, &fill);
 }
 
-/* a * b, no more than prices can be told apart by. */
+/* a * b, but at most 2^50: larger products need not be told apart. */
 static int64_t capped_product(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) || product > INT64_C(1) << 50 ? INT64_C(1) << 50

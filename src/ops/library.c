@@ -46,7 +46,7 @@ struct IpuGraph {
   const OpLibrary *library;
 };
 
-/* IpuCall, with what the pool needs. */
+/* IpuCall, with the pool's arguments. */
 typedef struct Evaluation {
   IpuCall foreign;
   const Call *call;
@@ -55,7 +55,7 @@ typedef struct Evaluation {
 static const IpuType *foreign_type(const Type *t) { return (const IpuType *)(const void *)t; }
 static const Type *own_type(const IpuType *t) { return (const Type *)(const void *)t; }
 
-/* ---- what the host offers ---- */
+/* ---- functions of the host ---- */
 
 /* Threads of one evaluation may fail at once; the first message stays. */
 static int host_fail(const IpuNode *n, const char *message) {
@@ -205,7 +205,7 @@ static const IpuHost host = {
 
 static const Row *row_of(const Node *n) { return (const Row *)(const void *)n->op; }
 
-/* What a foreign function answered; it may have forgotten to say why. */
+/* The status of a foreign function, which may have forgotten to give a message. */
 static Status answer(Error *e, int result) {
   if (e->status != OK) return e->status;
   return result ? fail(e, ERR_RUNTIME, "failed") : OK;
@@ -282,7 +282,7 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   c->temporary_total = foreign.temporary_bytes * tile.tiles;
 }
 
-/* mark: what may stand at its end. */
+/* mark: the character that may end it. */
 static bool is_name(const char *s, char mark) {
   if (!isalpha((unsigned char)*s) && *s != '_') return false;
   while (isalnum((unsigned char)*s) || *s == '_') s++;

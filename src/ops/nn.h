@@ -14,8 +14,8 @@ typedef void (*NnTask)(void *context, int64_t chunk, void *scratch);
 void nn_run(const Call *c, int64_t count, void *slots, size_t slot_bytes, NnTask task,
             void *context);
 
-/* Scratch is handed out front to back, in pieces of whole cache lines; with base NULL only the size
- * counts. */
+/* Scratch is given out front to back, in pieces of whole cache lines. With base NULL only the size
+ * is counted. */
 typedef struct Room {
   char *base;
   size_t used;

@@ -224,7 +224,7 @@ static Status eval_elementwise(const Call *c, const Node *n) {
   return trap_events(c, loop.events);
 }
 
-/* An empty tensor may have any extents beside the 0: nobody shall walk through them. */
+/* An empty tensor may have any extents beside the 0, so they must not be counted through. */
 static bool gives_nothing(const Call *c) {
   for (int i = 0; i < c->out_count; i++)
     if (type_count(c->out_type[i]) > 0) return false;

@@ -102,8 +102,8 @@ Value *simplify_transpose(Node *n) {
   return n->in[0];
 }
 
-/* Arithmetic makes 0 of what lies below the normal range (base/subnormal.h); what only moves
- * numbers leaves it. So no arithmetic may be left out but of a value that comes from some. */
+/* Arithmetic turns numbers below the normal range into 0 (base/subnormal.h), moves don't. So
+ * arithmetic may be left out only if its operand comes from arithmetic. */
 static bool is_flushed(const Value *v) {
   const Node *n = v->node;
   if (dtype_is_integer(v->type.dtype) || is_laid_out(n, LAYOUT_PRODUCT)) return true;

@@ -6,7 +6,7 @@
 /* ---- infer ---- */
 
 Status infer_number(Error *e, Node *n) {
-  if (n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   return infer_same(e, n);
 }
 
@@ -18,8 +18,8 @@ Status infer_axis(Error *e, Node *n, int attr, int rank, int *axis) {
 
 Status want_float(Error *e, const Type *t) {
   if (dtype_is_float(t->dtype)) return OK;
-  return fail(e, ERR_TYPE, "wants floating point, got %s%s", dtype_name(t->dtype),
-              t->dtype == U8 ? "; convert it by ipu.cast, in a dataset by map" : "");
+  return fail(e, ERR_TYPE, "operands must be floating point, got %s%s", dtype_name(t->dtype),
+              t->dtype == U8 ? "; convert them by ipu.cast, in a dataset by map" : "");
 }
 
 Status want_integer(Error *e, const char *what, const Type *t) {

@@ -12,7 +12,7 @@ enum { MAX_PIECES = 1024 };
 static const int64_t piece_bytes = (int64_t)1 << 30; /* MPI counts in int */
 
 struct CommRequest {
-  CommRequest *next, *former; /* of those that are free, or of those that are on their way */
+  CommRequest *next, *former; /* of the free requests, or of those under way */
   bool receives;
   int count;
   MPI_Request *part; /* [count] */
@@ -22,7 +22,7 @@ struct CommRequest {
 /* The library has one state for the process, and so has its plug-in. */
 static struct {
   MPI_Comm channel[2]; /* data, control */
-  MPI_Comm host;       /* of those that share memory */
+  MPI_Comm host;       /* of the instances that share memory */
   MPI_Win window;
   bool shares;
   CommRequest *spare, *active;
@@ -213,7 +213,8 @@ static int share(int64_t bytes, void **mine, void **all) {
 
 /* ---- the end ---- */
 
-/* What nobody will answer any more: where instances failed, the library should not wait for it. */
+/* Requests that will not be answered, since instances failed: the library must not wait for
+ * them. */
 static void take_back_receives(void) {
   for (CommRequest *r = mpi.active; r; r = r->next)
     for (int i = 0; r->receives && i < r->count; i++)
@@ -221,7 +222,7 @@ static void take_back_receives(void) {
         MPI_Request_free(&r->part[i]);
 }
 
-/* Messages that nobody has asked for. */
+/* Messages that have not been received. */
 static void drain(MPI_Comm channel) {
   for (;;) {
     MPI_Status status;

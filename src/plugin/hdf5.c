@@ -87,7 +87,7 @@ static void push_dataset(lua_State *L, Receiver *r) {
   lua_setfield(L, -2, "data");
 }
 
-/* Pushes the name of a dataset that can't be given and {holds = what it holds}. */
+/* Pushes the name of an unreadable dataset and {holds = its content in words}. */
 static void push_other(lua_State *L, Receiver *r) {
   push_text(L, r);
   lua_createtable(L, 0, 1);
@@ -143,12 +143,12 @@ static int receive(lua_State *L) {
 /* ---- the process that reads ---- */
 
 static void be_reader(const Receiver *r, int out) {
-  int nowhere = open("/dev/null", O_WRONLY); /* for what libc says of a heap that is damaged */
+  int nowhere = open("/dev/null", O_WRONLY); /* for libc's messages about a damaged heap */
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGINT, SIG_DFL);
   hdf5_read(r->path, out);
-  _exit(0); /* without what the process that this is a copy of has to do at its end */
+  _exit(0); /* without the exit handlers of the process that this is a copy of */
 }
 
 static const char *start(Receiver *r) {

@@ -12,7 +12,7 @@
 enum { MAX_OBJECTS = 65536, MAX_NAME = 4096, BUFFER_BYTES = 1 << 16 };
 /* A dataset that claims much more than the file stores for it is not believed. */
 static const hsize_t UNDOUBTED_BYTES = 1 << 26, MAX_RATIO = 1000;
-/* What reading costs besides the elements, and how fast it is at least. */
+/* Memory and time that reading takes besides the elements, and its least speed. */
 static const rlim_t SPARE_BYTES = (rlim_t)256 << 20, SECONDS = 3, BYTES_PER_SECOND = 20 << 20;
 
 typedef struct Reader {
@@ -36,7 +36,7 @@ static bool wrong(Reader *r, const char *name, const char *problem) {
 static void write_all(int out, const char *data, size_t bytes) {
   while (bytes) {
     ssize_t n = write(out, data, bytes);
-    if (n < 0) return; /* nobody reads on */
+    if (n < 0) return; /* the reader has gone */
     data += n, bytes -= (size_t)n;
   }
 }
@@ -262,7 +262,7 @@ static bool is_complex(hid_t type) {
   return true;
 }
 
-/* What a dataset without numbers holds, in words. */
+/* The content of a dataset without numbers, in words. */
 static const char *content_of(hid_t type) {
   static const char *const words[H5T_NCLASSES] = {[H5T_INTEGER] = "integers of more than 64 bits",
                                                   [H5T_ENUM] = "integers of more than 64 bits",
@@ -330,7 +330,7 @@ void hdf5_read(const char *path, int out) {
   Reader *r = calloc(1, sizeof *r);
   if (!r) return;
   r->out = out;
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* errors are ours to tell */
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* HDF5's own messages are off */
   H5PLset_loading_state(0);              /* no filters from files beside */
   leave_no_core();
   r->base = address_space();

@@ -49,8 +49,8 @@ static bool make_slots(Program *p, int threads) {
   return true;
 }
 
-/* Huge pages where there is room for one: fewer faults, and activations' rows don't each want an
- * address translation. */
+/* Huge pages if a block has room for one. They cause fewer faults and fewer address
+ * translations. */
 static char *working_memory(size_t bytes) {
   enum { HUGE_PAGE = 2 << 20 };
   bool huge = bytes >= HUGE_PAGE;
@@ -126,8 +126,8 @@ static void give_scratch(Program *p, const Block *b, int lane) {
   }
 }
 
-/* What all buffers take; more than a second-level cache holds, and each product finds its
- * operands gone. */
+/* Bytes of all buffers. If they exceed a second-level cache, products never find their operands in
+ * it. */
 static bool outgrows_cache(const Program *p) {
   size_t bytes = p->memory_bytes;
   for (int i = 0; i < p->buffer_count; i++)
@@ -136,7 +136,8 @@ static bool outgrows_cache(const Program *p) {
   return bytes > (cache > 0 ? (size_t)cache : 1 << 20);
 }
 
-/* Products tell the one before them what to fetch; the first of a loop tells the last. */
+/* Each product gets the operand of the next one to fetch. The last one of a loop gets the first
+ * one's. */
 static void chain_products(const Block *b, bool loops) {
   Gemm *first = NULL, *last = NULL;
   for (int i = 0; i < b->count; i++) {

@@ -12,9 +12,9 @@
 #include "program/replicas.h"
 #include "program/step.h"
 
-/* Beyond so many bytes from each instance to the others the chain is faster than everybody's to
- * everybody. What is shared is read where it lies: with two replicas' values it is no more than the
- * chain moves. */
+/* Beyond this many bytes from each instance to the others, the chain is faster than sending from
+ * each to each. Shared memory is read in place: with two replicas that moves no more than the
+ * chain. */
 enum { LINE = 64 };
 enum {
   GATHER_BYTES = 128 << 10,
@@ -73,7 +73,8 @@ static bool call_writes(const Call *c, const Range *r) {
   return false;
 }
 
-/* Whether a step may change memory of that range; of those with steps inside nobody looks. */
+/* Whether a step may change memory of that range. Steps with steps inside are taken to change
+ * it. */
 static bool step_writes(const Step *s, const Range *r) {
   switch (s->kind) {
     case STEP_OP:
@@ -95,7 +96,7 @@ static bool phase_writes(const Phase *p, const Range *r) {
   return false;
 }
 
-/* Whether what phase `at` reads is there at phase `from`. */
+/* Whether the operand of phase `at` is there at phase `from`. */
 static bool is_there(const Phases *list, int from, int at) {
   const Call *c = &list->phase[at].step[0]->call;
   Range r = {c->in[0], (const char *)c->in[0] + type_bytes(c->in_type[0])};
@@ -111,8 +112,8 @@ static bool may_pass(const Program *p, const Phase *phase, size_t max) {
   return !p->window_bytes && is_sum(phase, SIZE_MAX) && !is_sum(phase, max);
 }
 
-/* The sums that are exchanged at phase `first`, itself among them: their number. Another exchange
- * would take the place of what has arrived. */
+/* The number of sums that are exchanged at phase `first`, itself included. Another exchange would
+ * overwrite the data that has arrived. */
 static int members_of(const Program *p, const Phases *list, int first, int *member) {
   size_t bytes = 0, max = program_gather_bytes(p);
   int count = 0;
@@ -159,8 +160,7 @@ bool buckets_find(const Program *p, Replication *r, Phases *list) {
 
 /* ---- in shared memory ---- */
 
-/* The links of the buffer that a sum reads, if it is the program's own and nobody reads it
- * later. */
+/* The links of the buffer that a sum reads, if it is the program's own and has no later reader. */
 static bool movable_links(const Program *p, const Step *sum, int *from, int *to) {
   const Buffer *b = NULL;
   for (int i = 0; i < p->link_count && !b; i++)

@@ -24,10 +24,10 @@ typedef struct Controlled {
   ControlRegions regions;
   int *inputs;     /* buffers of the regions' inputs */
   int *targets;    /* of the node's outputs */
-  int index, test; /* of a counted loop; of what goes on as long as a test says; -1 */
+  int index, test; /* of a counted loop; of a loop that goes on while a test holds; -1 */
 } Controlled;
 
-/* What was put into streaming memory for a loop to carry is there already. */
+/* A value in streaming memory that the loop carries is there already. */
 static void take_over_stores(Lower *l, Region *r, Node *n) {
   for (int i = 0; i < control_explicit(n); i++) {
     Value *first = n->in[1 + i];
@@ -48,7 +48,7 @@ static void copy_first_values(Lower *l, Region *r, Node *n, Block *b) {
   }
 }
 
-/* What the step itself reads and writes. */
+/* The values that the step itself reads and writes. */
 static void link_cells(Lower *l, Region *r, Controlled *c, void **cell) {
   Node *n = c->node;
   c->index = c->test = -1;
@@ -127,6 +127,6 @@ void lower_control(Lower *l, Region *r, Node *n, Block *b) {
   lower_touch(l, c.index, l->position);
   lower_touch(l, c.test, l->position);
   for (int i = 0; i < n->out_count; i++) lower_touch(l, c.targets[i], l->position);
-  /* of branches only one runs: what either needs must be there for both */
+  /* only one branch runs: a value that either needs must be there for both */
   extend_lives(l, begin);
 }

@@ -11,7 +11,8 @@
 #include "program/step.h"
 #include "program/timetable.h"
 
-/* Which step makes a node's values. A node of a chain whose values nobody else reads has none. */
+/* The step that makes a node's values. A node of a chain whose values no other node reads has
+ * none. */
 typedef struct Maker {
   const Node *node;
   int position;
@@ -75,7 +76,7 @@ static void find_makers(Drawing *d) {
   block_find(&p->main, find_inputs, d);
   qsort(d->maker, (size_t)d->count, sizeof *d->maker, by_node);
   int steps = d->count;
-  for (int i = 0; i < p->buffer_count; i++) { /* what a chain keeps besides its last value */
+  for (int i = 0; i < p->buffer_count; i++) { /* values that a chain keeps besides its last one */
     const Buffer *b = &p->buffer[i];
     bool made = b->node && b->first >= 0 && node_is_made(b->node);
     int sorted = d->count;
@@ -163,8 +164,8 @@ static void print_arrow(Drawing *d, int from, int to) {
   d->arrow[from] = to;
 }
 
-/* Arrows to a step from the makers of n's operands; what was fused or is a view stands for its
- * own operands. */
+/* Arrows to a step from the makers of n's operands. For a fused node or a view these are the makers
+ * of its own operands. */
 static void print_arrows_from(Drawing *d, int to, const Node *n) {
   for (int k = 0; k < n->in_count; k++) {
     const Node *from = value_root(n->in[k])->node;
@@ -180,7 +181,7 @@ static bool print_arrows(Step *s, void *drawing) {
   d->seen_count = 0;
   if (s->node && s->kind == STEP_COPY) {
     int from = maker_of(d, s->node);
-    if (from > s->position) print_arrow(d, s->position, from); /* what a loop begins with */
+    if (from > s->position) print_arrow(d, s->position, from); /* first values of a loop */
     else if (from >= 0) print_arrow(d, from, s->position);
   } else if (s->node) {
     print_arrows_from(d, s->position, s->node);

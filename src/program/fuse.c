@@ -64,7 +64,7 @@ static bool contains(const Group *g, int node) {
   return g->gemm == node;
 }
 
-/* Everybody else who reads what the group makes comes after position. */
+/* All other readers of the group's values come after position. */
 static bool readers_are_later(const Region *r, const Group *g, int position) {
   for (int i = -1; i < g->count; i++) {
     int node = i < 0 ? g->gemm : g->member[i];
@@ -122,7 +122,7 @@ static int8_t rounding(const Region *r, const Group *g) {
   return r->graph->node[g->count ? g->member[0] : g->gemm]->place.stochastic_rounding;
 }
 
-/* Groups of different IPUs stay apart, and those that round differently. */
+/* Groups of different IPUs stay apart, and groups that round differently. */
 static bool same_place(const Region *r, const Group *a, const Group *b) {
   return rounding(r, a) == rounding(r, b) && (a->shard == b->shard || a->shard < 0 || b->shard < 0);
 }
@@ -152,7 +152,7 @@ static bool product_fits(const Region *r, const Node *gemm, const Group *g) {
   return node_is_gemm(gemm) && shape_equal(&gemm->out[0].type, &g->shape);
 }
 
-/* Start a group for n and draw in those of its operands. */
+/* Start a group for n, and add its operands where possible. */
 static void group_node(Region *r, const Node *n) {
   Group g = {.member = {n->id},
              .count = 1,

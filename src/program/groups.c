@@ -20,7 +20,7 @@ typedef struct ChainBuild {
   const Group *group;
   Chain *chain;
   int slot_of_member[GROUP_MEMBERS];
-  /* last reader (member index) of what each temporary holds; -1: free */
+  /* position of the last member that reads each temporary's value; -1: free */
   int buffer_user[CHAIN_TEMPORARIES];
   const Value *operand[CHAIN_SLOTS];
   int operand_slot[CHAIN_SLOTS], operand_count;
@@ -105,8 +105,8 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
 
 /* ---- products ---- */
 
-/* A product that is only added to what lies where the sum goes: the kernel adds as it stores.
- * Each sum must be whole before it is added, or the bits would differ. */
+/* A product whose only reader adds it to the memory that the sum goes to: the kernel adds as it
+ * stores. Each sum must be whole before it is added, or the bits would differ. */
 static bool accumulates(Lower *l, Region *r, const Group *g, const GemmPlan *plan) {
   Node *n = r->graph->node[g->member[0]], *gemm = r->graph->node[g->gemm];
   Elementwise kernel;

@@ -13,7 +13,7 @@
 typedef struct Search {
   Arena *arena;
   bool marks; /* differing nodes are marked; else only results are found */
-  /* every collective does, those of some replicas and those that leave each a part, too */
+  /* all collectives do, also collectives of groups and those with a share for each replica */
   bool any_unites;
   bool failed; /* memory is out */
 } Search;
@@ -59,7 +59,7 @@ static bool test_differs(Search *s, const ControlRegions *c, const bool *in) {
   return result;
 }
 
-/* Once round; true when that made more of what it takes in differ. */
+/* One round. True if it found more values that differ. */
 static bool go_round(Search *s, const Node *n, const ControlRegions *c, bool *in, bool all,
                      bool *out) {
   bool changed = false;

@@ -78,8 +78,8 @@ static bool target_taken(const int *targets, const bool *direct, int count, int 
   return false;
 }
 
-/* What a branch or loop is given for the memory of its output `made`, and hands on where nothing
- * changes it; NULL: nothing. */
+/* The operand of a branch or loop whose memory its output `made` takes, and which it passes on if
+ * nothing changes it; NULL: none. */
 static Value *replaced_by(const Value *made) {
   const Node *n = made->node;
   int operand = n->op->traits & CONTROL ? control_replaced(n, made->index) : -1;
@@ -100,7 +100,7 @@ bool region_read_last_by(const Region *r, const Value *v, const Node *last) {
   return true;
 }
 
-/* What is stored in a variable is made there, where that can be. */
+/* A value that is stored in a variable is made in the variable's memory, if that is possible. */
 static void follow_stored(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
   if (!node_is_store(made->node) || node_shares(made->node) > 1 || node_moves_slot(made->node) ||
       l->p->buffer[target].kind != BUFFER_ARGUMENT)

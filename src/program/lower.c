@@ -174,9 +174,8 @@ static void emit_op(Lower *l, Region *r, const Node *n, StepKind kind, Block *b)
 
 /* ---- transfers ---- */
 
-/* A variable has memory of its own, which is its part of streaming memory: what is loaded from
- * there is read where it lies, and what is stored is written there at once, where nobody still
- * needs what was there. */
+/* A variable has memory of its own, its part of streaming memory. A load from there reads in place.
+ * A store writes at once, unless the old value is still needed. */
 static bool is_read_in_place(const Program *p, const Node *n, int from) {
   return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n) &&
          p->buffer[from].kind == BUFFER_ARGUMENT;

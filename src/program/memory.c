@@ -26,7 +26,7 @@ static int by_birth(const void *a, const void *b) {
   return x->first != y->first ? (x->first > y->first) - (x->first < y->first) : by_size(a, b);
 }
 
-/* Lanes run side by side: what is live when is known only within one. */
+/* Lanes run side by side. So lives can be compared only within one lane. */
 bool buffers_overlap(const Buffer *a, const Buffer *b) {
   if (a->lane >= 0 && b->lane >= 0 && a->lane != b->lane) return true;
   return a->first <= b->last && b->first <= a->last;
@@ -47,8 +47,8 @@ static bool is_planned(const Buffer *b, bool remote) {
   return b->kind == BUFFER_ARENA && b->first >= 0 && b->remote == remote;
 }
 
-/* Keeps sorted by offset what is placed, of which near is room for as many. Beyond a few
- * thousand what has died is dropped. */
+/* Keeps the placed buffers sorted by offset; `near` has room for as many. Beyond a few thousand,
+ * dead buffers are dropped. */
 static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **placed,
                              Buffer **near) {
   for (int i = 0, done = 0; i < n; i++) {
@@ -66,7 +66,7 @@ static void fit_among_placed(Buffer *const *order, int n, bool timely, Buffer **
   }
 }
 
-/* ---- in order of birth: what is free is a list of gaps ---- */
+/* ---- in order of birth: free memory is a list of gaps ---- */
 
 typedef struct Gap {
   int64_t begin, end;
@@ -132,7 +132,7 @@ static int by_death(const void *a, const void *b) {
   return (x->last > y->last) - (x->last < y->last);
 }
 
-/* ---- what no plan can do without ---- */
+/* ---- the lower bound of all plans ---- */
 
 typedef struct Lives {
   Buffer **born, **dying; /* the same buffers by_birth and by_death */
@@ -154,8 +154,7 @@ static size_t max_at_once(const Lives *l, int lane, int *peak) {
   return max;
 }
 
-/* Lanes run side by side: each needs its most, and what is everybody's all that time comes on
- * top. */
+/* Lanes run side by side: each needs its own maximum, and shared buffers come on top. */
 static size_t max_beside(const Lives *l) {
   int lanes = 0, begin = INT_MAX, end = -1, peak;
   size_t bytes = 0;
@@ -190,7 +189,7 @@ static int by_life(const void *a, const void *b) {
   return life_x != life_y ? (life_x < life_y ? 1 : -1) : by_size(a, b);
 }
 
-/* What is live there comes first, in the order that it has. */
+/* Buffers that are live there come first, in the order that they have. */
 static void put_first(Buffer **order, int n, int peak, Buffer **scratch) {
   int first = 0, later = 0;
   for (int i = 0; i < n; i++) {
@@ -210,8 +209,8 @@ static size_t end_of_plan(Buffer *const *order, int n) {
   return total;
 }
 
-/* By size; where that leaves gaps, what is live at the fullest step before the rest, by size and
- * by length of life. */
+/* By size. If that leaves gaps, the buffers that are live at the fullest step come before the rest,
+ * by size and by length of life. */
 static void plan_small(Lives *l, Buffer **near, int64_t *best_offset, Buffer *base) {
   Buffer **order = l->born;
   int peak = -1, n = l->count;

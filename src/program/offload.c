@@ -112,8 +112,8 @@ static int last_use(const Part *t, const Value *v, int pass) {
   return last;
 }
 
-/* Node `reader`, of a later pass, takes v, which is stored by then at the latest: where passes
- * are traced one into the other, nodes of the forward pass stand behind it, too. */
+/* Node `reader`, of a later pass, takes v, which has been stored by then. Passes may be traced one
+ * inside the other, so nodes of the forward pass may come after it. */
 static bool need(Part *t, Value *v, int pass, int reader) {
   while (node_is_light(v->node) && t->pass[v->node->id] != pass) v = v->node->in[0];
   if (!is_activation(t, v, pass)) return true;
@@ -133,7 +133,7 @@ static bool find_activations(Part *t) {
   return true;
 }
 
-/* ---- what ops read ---- */
+/* ---- operands of ops ---- */
 
 /* v for an op of that pass. */
 static Value *bring(Part *t, Value *v, int pass, const Node *reader) {
@@ -180,7 +180,7 @@ static bool store_due(Part *t, int node) {
 
 /* ---- control nodes ---- */
 
-/* Do its regions take what lives in streaming memory as it is, and give it back so? */
+/* Do its regions take a value in streaming memory as it is, and return it so? */
 static bool passes_on(const ControlRegions *c) { return c->count && !control_calls(c); }
 
 static bool writes(const Node *n, int extra) {

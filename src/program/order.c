@@ -26,7 +26,8 @@ static int unit_id(const Region *r, int node) {
   return g >= 0 ? r->group[g].last : node;
 }
 
-/* What runs together: the product (-1: none) and the elementwise nodes of a group, or one node. */
+/* Nodes that run together: the product (-1: none) and the elementwise nodes of a group, or one
+ * node. */
 typedef struct Unit {
   const Region *r;
   int id, gemm, count;
@@ -51,7 +52,7 @@ static int reader_unit(const Region *r, int k) {
 
 /* ---- which units may move ---- */
 
-/* Everybody outside of the unit who reads it is an output or may move. */
+/* Each reader outside of the unit is an output or may move. */
 static bool leads_to_outputs(const Order *o, const Unit *u, bool *only) {
   const Region *r = o->r;
   *only = true;
@@ -109,8 +110,8 @@ static void find_replaced(Order *o) {
   }
 }
 
-/* Those who read the inputs that the unit replaces; an output, or who reads them later in the
- * trace, keeps it where it is. */
+/* Readers of the inputs that the unit replaces. An output, or a later reader in the trace, keeps
+ * the unit where it is. */
 static void follow_old_readers(const Order *o, const Unit *u, int *after) {
   const Region *r = o->r;
   for (int i = 0; i < r->graph->input_count; i++) {
@@ -139,7 +140,7 @@ static void precede(int *latest, int unit) {
   if (unit < *latest) *latest = unit;
 }
 
-/* What reads the results of node, and what replaces the inputs that it reads. */
+/* The readers of node's results, and the units that replace the inputs that it reads. */
 static void precede_readers(const Order *o, int node, int unit, int *latest, bool *is_read) {
   const Region *r = o->r;
   for (int k = r->reader_begin[node]; k < r->reader_begin[node + 1]; k++) {
@@ -155,8 +156,8 @@ static void precede_readers(const Order *o, int node, int unit, int *latest, boo
   }
 }
 
-/* What leads to others waits for the first of them, not beyond its own position: made early it
- * would only lie about. */
+/* A unit that has readers waits for the first of them, but not beyond its own position. Made
+ * earlier, its result would only take memory. */
 static void place_late(Order *o) {
   for (int i = o->r->graph->node_count - 1; i >= 0; i--) {
     if (!o->movable[i]) continue;

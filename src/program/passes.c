@@ -62,7 +62,7 @@ static void gather_queues(Passes *s) {
   }
 }
 
-/* ---- what an iteration leaves for the next ---- */
+/* ---- values for the next iteration ---- */
 
 static bool is_replaced(const Passes *s, int input) {
   for (int j = 0; j < s->g->output_count; j++)
@@ -81,8 +81,8 @@ static int earliest_reader(const Passes *s, const Value *input) {
   return earliest;
 }
 
-/* Mark what v is computed from; false if that is more than constants, the index and `input`
- * itself. */
+/* Mark the nodes that v is computed from. False if they include more than constants, the index and
+ * `input` itself. */
 static bool mark_slice(Passes *s, const Value *v, const Value *input) {
   const Node *n = v->node;
   if (node_is_constant(n)) return true;

@@ -28,7 +28,8 @@ typedef struct Pipeline {
   /* [2 * programs * programs] of other values, of dequeued ones; 0: not asked yet */
   int *copies;
   int *index;      /* [passes] buffers of the micro-batch's number */
-  int *stashed;    /* [input_count] what later passes read of an input that is replaced; -1 */
+  int *stashed;    /* [input_count] the value that later passes read of an input that is replaced;
+                    * -1 */
   int *written_in; /* [input_count] the pass that replaces an input; -1: none */
   int begin;
 } Pipeline;
@@ -43,8 +44,8 @@ static int copies_between(Pipeline *p, int from, int to, bool dequeued) {
 
 /* ---- lanes ---- */
 
-/* Each IPU is a lane. Where one concurrent stage reads what another makes, both go to one lane,
- * in order. */
+/* Each IPU is a lane. If one concurrent stage reads a value of another, both are on one lane, in
+ * order. */
 static void assign_lanes(Pipeline *p) {
   const PipelinePlan *plan = p->plan;
   int lane[p->plan->stages]; /* few: checked when the plan was made */
@@ -74,7 +75,7 @@ static void assign_lanes(Pipeline *p) {
   if (!p->step->lane || !p->step->active) lower_no_memory(p->l);
 }
 
-/* ---- what crosses from pass to pass ---- */
+/* ---- values from pass to pass ---- */
 
 static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
   size_t stride = (bytes + 63) / 64 * 64, all;
@@ -90,7 +91,8 @@ static int new_stash(Pipeline *p, size_t bytes, int copies, const Node *n) {
   return b;
 }
 
-/* Copies of what n makes that its readers in other passes need; 0: all readers are in its own. */
+/* Copies of n's values that its readers in other passes need; 0: all readers are in its own
+ * pass. */
 static int copies_needed(Pipeline *p, const Node *n, int made) {
   const Region *r = &p->r;
   int max = 0;

@@ -92,7 +92,7 @@ static void note_unshared(Program *p, const Offload *o, const int *shares) {
   }
 }
 
-/* What was asked of the whole program, and of its pipeline. */
+/* The requests for the whole program, and for its pipeline. */
 static Status place_transfers(Error *e, Program *p, const Trace *root) {
   OffloadRequest q = {
       .offload = root->offload, .plan = graph_plan(p->graph), .replicas = root->replicas};
@@ -118,7 +118,7 @@ static Status simplify(Error *e, Program *p) {
   if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
   if (s == OK && p->numerics.fast_math) {
     s = graph_fast_math(e, p->graph);
-    /* what that left unread goes */
+    /* nodes that are unread now go */
     if (s == OK) s = graph_simplify(e, p->graph, p->kernels, &p->numerics);
   }
   return s == OK && VERIFYING ? graph_verify(e, p->graph, "simplifying") : s;

@@ -92,7 +92,7 @@ typedef struct Program {
   bool has_collectives;            /* with replicas of other instances */
   size_t window_bytes;             /* of memory that each instance shares with all others */
   bool agreed;                     /* the others run the same program */
-  bool uniform;                    /* nothing in it tells replicas apart */
+  bool uniform;                    /* replicas can't be told apart in it */
   struct Replication *replication; /* owned; NULL: none yet (replicas.h) */
 } Program;
 

@@ -36,7 +36,7 @@ static int last_position(const Block *b) {
   return last;
 }
 
-/* The links of what lies in the buffer that *where points to. */
+/* The links of the buffer that *where points into. */
 static void find_links(const Program *p, const void *where, int *from, int *to) {
   int buffer = -1;
   for (int i = 0; i < p->link_count && buffer < 0; i++)
@@ -44,7 +44,7 @@ static void find_links(const Program *p, const void *where, int *from, int *to) 
   lower_links_of(p, buffer, from, to);
 }
 
-/* Nothing is kept there from one iteration to the next, nor behind the loop. */
+/* No value is kept there from one iteration to the next, nor after the loop. */
 static bool lives_within(const Program *p, int from, int to, const Step *s, const Block *body) {
   if (from == to) return false;
   const Buffer *b = &p->buffer[p->link[from].buffer];

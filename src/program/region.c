@@ -13,7 +13,8 @@ bool node_is_light(const Node *n) {
   return n->in_count == 1 && (is_view(n) || node_is_broadcast(n));
 }
 
-/* Whether chains have a kernel for what the node reads: the same on every instruction set. */
+/* Whether chains have a kernel for the node's operands. The answer is the same on every instruction
+ * set. */
 static bool has_kernel(const Node *n) {
   Elementwise kernel;
   double p[4] = {0};

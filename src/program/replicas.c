@@ -124,7 +124,7 @@ static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, const Block *c
 
 static Status build(Builder *b, const Block *const *block, Phases *list);
 
-/* What the blocks of a control step are made of, in each instance. */
+/* The instances of a control step's blocks. */
 static Status build_inside(Builder *b, Phase *p) {
   int blocks = p->step[0]->nested_count, count = b->replication->count;
   p->nested = arena_alloc(b->program->arena, (size_t)blocks * sizeof *p->nested);
@@ -217,7 +217,7 @@ Status program_replicate(Error *e, Program *p, int replicas, int first, int all,
              : program_make_instances(e, p, threads);
 }
 
-/* Ops that ask are told the number among the replicas of all instances. */
+/* Ops that ask for it get the number among the replicas of all instances. */
 static bool number_replica(Step *s, void *replica) {
   if (s->kind == STEP_OP) s->call.replica = *(const int *)replica;
   return false;

@@ -36,8 +36,8 @@ static Status interleaved_check(Error *e, const PipelinePlan *p) {
   return OK;
 }
 
-/* Do the programs of two micro-batches, one `shift` programs behind the other, never want one
- * IPU at once? */
+/* Do the programs of two micro-batches, the second `shift` programs later, never need one IPU at
+ * once? */
 static bool shift_is_free(const PipelinePlan *p, int shift) {
   int count = plan_programs(p);
   for (int k = 0; k < count; k++) {
@@ -94,7 +94,7 @@ static Status one_f_one_b_check(Error *e, const PipelinePlan *p) {
   if (any_shared_ipu(p))
     return fail(
         e, ERR_VALUE,
-        "schedule OneFOneB wants each stage on an IPU of its own; InterleavedVirtual takes several");
+        "schedule OneFOneB needs each stage on an IPU of its own; InterleavedVirtual takes several");
   return OK;
 }
 
@@ -105,7 +105,7 @@ static Status virtual_check(Error *e, const PipelinePlan *p) {
   if (!turns)
     return fail(
         e, ERR_VALUE,
-        "schedule InterleavedVirtual wants the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
+        "schedule InterleavedVirtual needs the stages on the IPUs in turns: 0, 1, … and again 0, 1, …");
   return OK;
 }
 
@@ -149,7 +149,7 @@ static int virtual_order(const PipelinePlan *p, int ipu, int micros, TimetableEn
   return fill_turns(p, p->ipus, ipu, micros, order);
 }
 
-/* ---- as its writer wants it ---- */
+/* ---- a schedule given as time steps ---- */
 
 static int given_order(const PipelinePlan *p, int ipu, int micros, TimetableEntry *order) {
   (void)micros; /* the plan is for these */

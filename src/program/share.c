@@ -15,8 +15,8 @@
 #include "transform/clone.h"
 #include "transform/verify.h"
 
-/* What replicas agree on while its updates do: a trainable variable, and what its optimizer
- * keeps beside it. */
+/* Variables that are equal on all replicas if their updates are: a trainable variable, and its
+ * optimizer's variables. */
 enum { KEPT_APART, KEPT_WEIGHT, KEPT_STATE };
 
 /* A region being checked or copied. */
@@ -53,7 +53,7 @@ static bool is_sum(const Node *n) {
   return (c == COLLECTIVE_SUM || c == COLLECTIVE_MEAN) && n->attr[0].kind == ATTR_NONE;
 }
 
-/* ---- what can be shared ---- */
+/* ---- which variables can be shared ---- */
 
 static bool agrees(const Part *t, const Node *n) {
   if (node_is_constant(n) || is_sum(n) || (node_is_load(n) && !node_moves_slot(n))) return true;
@@ -64,7 +64,7 @@ static bool agrees(const Part *t, const Node *n) {
   return true;
 }
 
-/* False: an update of shares reads what replicas have each for itself, or mixes elements. */
+/* False: an update of shares reads a value that differs between replicas, or mixes elements. */
 static bool divide(Part *t, const Node *n) {
   bool *divided = &t->divided[n->id];
   *divided = node_is_load(n) && t->shared[value_number(&t->values, n->in[0])];
@@ -184,7 +184,7 @@ static bool hand_in(Part *t, const Node *n, Value **in, bool *shared, char *kept
   return true;
 }
 
-/* What the outputs of n's regions replace. */
+/* The variables that the outputs of n's regions replace. */
 static int *replaced_in(const Part *t, const Node *n) {
   ControlRegions c = control_regions(n);
   int *replaced = arena_alloc(t->arena, (size_t)(n->out_count + 1) * sizeof *replaced);
@@ -271,7 +271,7 @@ static bool copy_nodes(Part *t, bool *fits) {
   return true;
 }
 
-/* Does output i give each replica another value of what an optimizer keeps whole? */
+/* Does output i give each replica another value of an optimizer's variable that isn't shared? */
 static bool parts_company(const Part *t, int i) {
   int input = t->replaced ? t->replaced[i] : -1;
   const Node *n = t->g->output[i]->node;
@@ -344,7 +344,7 @@ static Graph *share_region(const Part *outer, const Graph *g, bool staged, const
 
 /* ---- the program ---- */
 
-/* What the regions of a node load of the graph's inputs. input_of: [id of a node], from 1. */
+/* The graph's inputs that the regions of a node load. input_of: [id of a node], from 1. */
 static bool add_loads(const Graph *g, const Node *n, const int *input_of, int *shares) {
   ControlRegions c = control_regions(n);
   for (int r = 0; r < c.count; r++) {

@@ -162,8 +162,8 @@ static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* Has every IPU of `next` come to it, with its inputs made in rows before t? at[d]: where IPU d is
- * in its list. */
+/* Has every IPU of `next` come to it, with its inputs made in rows before t? at[d] is the position
+ * of IPU d in its list. */
 static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
                      const int *at, TimetableEntry next, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;
@@ -177,9 +177,8 @@ static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const i
   return true;
 }
 
-/* Every IPU runs its list in order, an entry a row, each in the first row after what it depends
- * on. Rows stay -1 where the lists wait for one another for ever. With concurrent stages a
- * program stands in several lists. */
+/* Every IPU runs its list in order. Each entry is in the first row after its inputs. Rows stay -1
+ * if lists wait for one another for ever. With concurrent stages a program is in several lists. */
 static bool run_lists(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
                       int micros, int *row) {
   int *at = copy_ints(begin, p->ipus), *next = copy_ints(begin, p->ipus);
@@ -315,7 +314,7 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
 
 /* ---- stashes ---- */
 
-/* Sweep through time: a copy is there from the moment of `made` to that of `used`. */
+/* Sweep through time: a copy is live from the row of `made` to the row of `used`. */
 int plan_copies(Error *e, const PipelinePlan *p, int made, int used, bool at_row_start) {
   if (made == used) return 1;
   int overlap = plan_overlap(p);

@@ -25,9 +25,9 @@ static double input_points(const Problem *q, const Block *b, int64_t kernel_rows
   return (double)b->batch * (double)rows * (double)columns;
 }
 
-/* A point of the kernel works on the outputs of a block whose input lies in the field; beyond it
- * is padding, which no pass is made for (PL: output ranges by kernel index). Any output meets
- * any input at one point at most. One dimension. */
+/* A point of the kernel works on the outputs of a block whose input lies in the field. No pass is
+ * made for padding (PL: output ranges by kernel index). Any output meets any input at one point at
+ * most. One dimension. */
 static int64_t outputs_met(int64_t outputs, int64_t stride, int64_t in, int64_t phases) {
   return min(of_phase(outputs, phases), ceil_div(max(in, 1), stride));
 }
@@ -111,8 +111,8 @@ typedef struct Search {
   const Problem *q;
   Method method;
   int64_t in_groups, out_groups, groups; /* to be cut */
-  /* of the number of parts from one cut to the next, at least: more than 1 where there would be
-   * too many */
+  /* the least ratio between the numbers of parts of two cuts; more than 1 if there would be too
+   * many cuts */
   double growth;
   Plan *best;
 } Search;
@@ -129,7 +129,7 @@ static double count_cuts(int64_t extent, int64_t max) {
   return count;
 }
 
-/* b: what a point of the kernel works on; points: the block's outputs. */
+/* b: the outputs on which a point of the kernel works; points: the block's outputs. */
 static double kernel_cycles(const Search *s, const Block *b, double points, double share,
                             int64_t in, int64_t out, double rows, double columns) {
   const Problem *q = s->q;
@@ -150,8 +150,8 @@ typedef struct Cut {
   int64_t group_parts, out_parts, in_parts, kernel_parts;
 } Cut;
 
-/* A window's blocks are padded on the tile: the kernel to whole windows, the field by as much
- * and by what it has no neighbours for. */
+/* A window's blocks are padded on the tile: the kernel to whole windows, the field by as much and
+ * where it has no neighbours. */
 static double padding_cycles(const Search *s, const Block *b, const Plan *p, int64_t taps,
                              int64_t columns) {
   const Problem *q = s->q;
@@ -221,7 +221,7 @@ static void consider(const Search *s, const Cut *cut, const Block *b, int64_t fi
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
   double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns /
                (double)field_parts * in_width * bytes;
-  /* what neighbours hold, too, isn't here */
+  /* values that neighbours hold aren't on this tile */
   p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts;
   finish_plan(s->t, u, &p);
   if (!q->as_charged) p.cycles += q->moved * (double)s->t->tiles / p.tiles;
@@ -275,8 +275,8 @@ static void search(const Search *s) {
           cut_field(s, &c);
 }
 
-/* Cycles that the planner expects for bytes of all tiles that come or go in another layout,
- * element by element; its rate is lower where channels don't come in vectors. */
+/* Cycles that the planner expects for moving bytes of all tiles to another layout, element by
+ * element. Its rate is lower if channels aren't in vectors. */
 double planned_move(const Target *t, double bytes, double per_vector, bool exchanged) {
   double share = bytes / (double)t->tiles;
   return share * per_vector / 2 + (exchanged ? share / (double)t->exchange_bytes_per_cycle : 0);
@@ -290,8 +290,8 @@ void add_expanded(const Target *t, Plan *p, double bytes, bool as_charged) {
   if (!as_charged) p->cycles = planned;
 }
 
-/* What the planner expects for padding channels to whole groups of the units: all of the operand
- * moves. */
+/* Cycles that the planner expects for padding channels to whole groups of the units: the whole
+ * operand moves. */
 static double planned_padding(const Target *t, const Units *u, const Problem *q, const Method *m) {
   double images = (double)q->groups * (double)q->batch * (double)u->element, cycles = 0;
   double rate = q->in_channels % 4 && q->out_channels % 4 ? ODD_CHANNELS : EVEN_CHANNELS;

@@ -69,8 +69,8 @@ static void try_parts(const Target *t, const Units *u, const Problem *q, const W
   if (is_better(&p, best)) *best = p;
 }
 
-/* Where a way's blocks don't fit, the fewest serial parts of the groups that do, or of the rows
- * (a small image in the kernel's place makes that too slow). */
+/* If a method's blocks don't fit, the fewest serial parts of the groups that do. Parts may also be
+ * of the rows, but that makes a small image in the kernel's place too slow. */
 static void try_serially(const Target *t, const Units *u, const Problem *q, const Way *way,
                          Plan *best) {
   static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16};
@@ -122,9 +122,9 @@ static void try_single(const Target *t, const Units *u, const Problem *q, Plan *
     try_method(t, u, &several, (Method){VERTEX_SLIC, 4, 1, 1, 4, 1}, 0, best);
 }
 
-/* The kernel as the field and the image as what goes over it (PL: swapOperands): fewer passes
- * where the image is the smaller one. Points that a strided field left out lie between the
- * image's points then. */
+/* The kernel as the field, with the image moving over it (PL: swapOperands). That needs fewer
+ * passes if the image is smaller. Points that a strided field left out then lie between the image's
+ * points. */
 static void try_swapped(const Target *t, const Units *u, const Problem *q, Plan *best) {
   Problem s = *q;
   s.batch = q->out_channels, s.out_channels = q->batch;
@@ -165,7 +165,7 @@ Plan plan_conv(const Target *t, Dtype d, Dtype partials, const Problem *q, doubl
   const Way ways[] = {{amp, false, false}, {amp, true, false}, {amp, false, true}};
   bool dense = q->stride_rows == 1 && q->stride_columns == 1 && !q->spread;
   if (dense && times(q->in_rows, q->in_columns) <= window) try_swapped(t, &u, q, &best);
-  /* else one dimension's channels are what plan_matmul multiplied */
+  /* else the channels of one dimension are the inputs of plan_matmul */
   bool wide = q->kernel_rows > 1 && q->kernel_columns > 1;
   for (int i = 0; i < (wide || q->as_charged ? 3 : 1); i++)
     if (q->as_charged) try_serially(t, &u, q, &ways[i], &best);

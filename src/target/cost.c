@@ -168,7 +168,7 @@ void cost_repeat(Cost *c, double times) {
 
 double ceil_ratio(double a, double b) { return ceil(a / b); }
 
-/* What the chip computes with: types that it lacks are carried in wider ones. */
+/* The type that the chip computes with: types that it lacks are carried in wider ones. */
 double element_bytes(Dtype d) {
   double size = (double)dtype_size(d);
   return size < 1 ? 1 : size;
@@ -200,7 +200,7 @@ double worker_cycles(const Target *t, double prologue, double elements, double p
 }
 
 double rearrange_cycles(const Target *t, double bytes, double run_bytes) {
-  /* what the exchange moves anyway */
+  /* bytes that the exchange moves anyway */
   if (run_bytes == (double)t->exchange_bytes_per_cycle) return 0;
   return bytes * 1.25 / fmin((double)t->vector_bytes, fmax(1, run_bytes));
 }
@@ -274,7 +274,7 @@ static const struct {
   double prologue, vector;
 } random_cycles[] = {[RANDOM_UNIFORM] = {24, 4},
                      [RANDOM_NORMAL] = {24, 4},
-                     [RANDOM_TRUNCATED_NORMAL] = {24, 14}, /* what lies outside is drawn again */
+                     [RANDOM_TRUNCATED_NORMAL] = {24, 14}, /* numbers outside are drawn again */
                      [RANDOM_BERNOULLI] = {24, 1},
                      [RANDOM_DROPOUT] = {30, 2}};
 

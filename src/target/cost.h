@@ -107,8 +107,8 @@ void cost_repeat(Cost *c, double times); /* a loop: the same code and memory, mo
  * per worker (vector.h). */
 Cost cost_elementwise(const Target *t, Dtype d, int64_t elements, int operands,
                       double cycles_per_vector);
-/* A pass where the smaller operand (bytes) must first be broadcast or re-laid to the larger
- * one's tiles. */
+/* A pass whose smaller operand (bytes) must first be broadcast, or laid out like the larger one's
+ * tiles. */
 Cost cost_broadcast(const Target *t, Dtype d, int64_t elements, int64_t small_elements,
                     double cycles_per_vector);
 Cost cost_cast(const Target *t, Dtype from, Dtype to, int64_t elements);
@@ -208,7 +208,7 @@ Cost cost_pooling(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s
 /* --- sequences --- */
 typedef struct RnnShape {
   int64_t batch, steps, inputs, outputs;
-  bool training; /* forward keeps what backward needs */
+  bool training; /* the forward pass keeps values for the backward pass */
   /* backward stops at the gates: the gradients of inputs and weights are products of their own,
    * over all steps */
   bool gradients_apart;

@@ -92,7 +92,7 @@ static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   return c;
 }
 
-/* What PopLibs expects of adding `depth` gradients of `share` elements on a tile
+/* The cycles that PopLibs expects for adding `depth` gradients of `share` elements on a tile
  * (ReductionPlan.cpp). */
 static double expected_cycles(const Target *t, double share, double depth) {
   return depth * ceil_ratio(share, vector_width(t, F32));
@@ -172,11 +172,11 @@ static void try_cut(const Target *t, const CtcShape *s, CtcPlan *p, CtcPlan *bes
   if (is_better_cut(p, best, true)) *best = *p;
 }
 
-/* PopLibs' planner leaves the sum at the end out of account, and doesn't know what adding
- * logarithms takes. Its plan is what would run and is taken, but not where it takes twice as
- * long as the best one: a larger loss could then be priced below a smaller one. Nor where it is
- * quicker to send the classes, which PopLibs can't do: a very long time is cut over so many
- * tiles that most of them wait. */
+/* PopLibs' planner leaves out the sum at the end, and the cost of adding logarithms. Its plan is
+ * taken, since it would run, with two exceptions. One is a plan that takes twice as long as the
+ * best one: otherwise a larger loss could be priced below a smaller one. The other is a very long
+ * time for which sending the classes is quicker, which PopLibs can't do: there most tiles would
+ * wait. */
 static CtcPlan plan_ctc(const Target *t, Dtype d, const CtcShape *s) {
   CtcPlan popnn = {0}, whole = {0}, sent = {0};
   int64_t tiles = t->tiles;

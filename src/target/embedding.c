@@ -22,9 +22,8 @@ static TablePlan plan_table(const Target *t, Dtype d, double rows, double width)
   return p;
 }
 
-/* What one tile sees: all lookups where rows are split, its own ones where lookups are split.
- * The IPU Model takes every lookup that a tile tests for one that it owns: indices are data,
- * unknown in advance. */
+/* The lookups of one tile: all if rows are split, its own if lookups are split. The IPU Model
+ * counts every lookup that a tile tests as its own, since indices are data, unknown in advance. */
 typedef struct Lookups {
   double seen, bytes; /* bytes: of a row's part */
 } Lookups;
@@ -64,8 +63,8 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
   return c;
 }
 
-/* PopLibs' multiSlice makes dynamic slices of so few lookups (inliningThreshold) where it has no
- * plan for them. A planned lookup never comes to that test; here the two are not told apart. */
+/* Without a plan PopLibs' multiSlice makes dynamic slices of few lookups (inliningThreshold). With
+ * a plan it doesn't. Here the two are not told apart. */
 enum { INLINED_SLICES = 3 };
 
 /* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which
@@ -101,8 +100,8 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
   return cost_cycles(&b) < cost_cycles(&c) ? b : c;
 }
 
-/* An update reads its rows and its table from memory elements of their own: the tile's part of
- * the table fills whole elements, then come the rows that it receives (or its partial table) and
+/* An update reads its rows and its table from memory elements of their own. First the tile's part
+ * of the table fills whole elements. Then come the rows that it receives (or its partial table) and
  * its own lookups, gathered and updated, with their indices. */
 static double apart(const Target *t, const TablePlan *p, const Lookups *l, double rows,
                     double indices) {

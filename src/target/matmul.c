@@ -19,7 +19,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   bool in_place = p->in_split == 1 && p->convert == 0;
   cost_memory(&plan, MEMORY_PARTIALS, in_place ? 0 : p->partial_bytes);
   cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
-  /* both operands and the sums: three elements, the first of which programs fill */
+  /* both operands and the sums: three elements, the first of which has programs */
   if (p->dots)
     plan.separate_bytes = (t->code ? 2 : 1) * (double)t->element_bytes + p->partial_bytes;
   else if (p->kernel != VERTEX_OUTER) plan.interleaved_bytes = p->partial_bytes;
@@ -44,8 +44,8 @@ void cost_scaled_add(Cost *c, const Target *t, Dtype d, double elements) {
   cost_vertex(c, t, VERTEX_ELEMENTWISE, 12, 0);
 }
 
-/* A matrix that goes to or comes from another layout; where its channels don't fill whole groups
- * of the units, it is padded or cut on the way: moved once more. */
+/* A matrix that changes its layout. If its channels don't fill whole groups of the units, it is
+ * padded or cut on the way, which moves it once more. */
 static void move_matrix(Cost *c, const Target *t, Dtype d, double elements, int64_t channels) {
   cost_layout(c, t, d, elements, 1);
   bool uneven = channels % t->group_f16 != 0 && element_bytes(d) == 2;
@@ -85,8 +85,8 @@ bool is_far_better(const Cost *other, const Cost *choice) {
                          saved > 0.67 * cost_cycles(choice));
 }
 
-/* An operand that lies where the plan wants it: each of the tiles that share a block holds its
- * part of it, and receives the others. */
+/* An operand in the layout of the plan. Each of the tiles that share a block holds a part of it,
+ * and receives the others. */
 static void keep_inputs(const Target *t, Plan *p) {
   double pair = t->exchange_pair && p->out_split % 2 == 0 ? 2 : 1,
          held = p->input_bytes / (double)p->out_split;

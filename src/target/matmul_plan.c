@@ -132,9 +132,9 @@ void add_prepare(const Target *t, Plan *p, double bytes, double run_bytes) {
                (compute > 0 ? 2 : 1) * step_cycles(t);
 }
 
-/* What PopLibs' planner takes the exchange of a plan for. It is not what the plan is charged:
- * what lies on the tile anyway counts as present, and sums count as sent at every stage, even
- * where there is nothing to add. */
+/* The cycles that PopLibs' planner expects for the exchange of a plan. The plan is charged other
+ * ones. The planner counts bytes on the tile as present, and counts sums as sent at every stage,
+ * even if nothing is added. */
 static double planned_exchange(const Target *t, const Units *u, const Plan *p, double pair) {
   double outputs = p->outputs, left = (double)p->in_split, each = stage_depth(left), sums = 0;
   for (int s = 0; s < reduce_stages((double)p->in_split); s++)
@@ -205,7 +205,7 @@ static void consider(const Target *t, const Units *u, const Problem *q, int64_t 
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   p.own_bytes = q->spread ? p.input_bytes / (double)ns : 0;
   p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
-  /* Most cuts are far from the best: what they send and multiply at least tells. */
+  /* Most cuts are far from the best. A lower bound by bytes and multiplications excludes them. */
   double min = p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)t->exchange_bytes_per_cycle;
   if (u->kernel == VERTEX_AMP_1X1)
     min += share * (double)in * out_width / (double)u->units * (u->load + u->per_row * r);
@@ -291,8 +291,8 @@ static Plan plan_grain(const Target *t, const Units *u, const MatmulShape *s, in
   return p.fits ? p : search_serial(t, u, &q);
 }
 
-/* A convolution's reader wants channels in whole in-groups: either they stay together here, or
- * they are regrouped. */
+/* A convolution's reader takes channels in whole in-groups. So they stay together here, or they are
+ * regrouped. */
 static Plan plan_rows(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
                       double proportion) {
   Units u = find_units(t, d, partials), v = find_vector_units(t, d);
@@ -330,8 +330,7 @@ Plan plan_matmul(const Target *t, Dtype d, Dtype partials, const MatmulShape *s,
   return is_better(&swapped, &p) ? swapped : p;
 }
 
-/* Blocks of a matrix that only one tile reads lie there already, but for what they are padded
- * with. */
+/* Blocks of a matrix that only one tile reads lie there already, except for their padding. */
 static void keep_matrix(const Target *t, Plan *p, double bytes) {
   double held = fmin(p->input_bytes, bytes / (p->tiles * (double)p->serial)),
          saved = held / (double)t->exchange_bytes_per_cycle;

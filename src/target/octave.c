@@ -72,10 +72,10 @@ static double cycles_on(const Target *t, Dtype d, Dtype partials, const ConvShap
   return cost_cycles(&c);
 }
 
-/* As PopLibs plans convolutions side by side (its perConvReservedTiles and cycleBackOff, at
- * their defaults): the largest part is planned without 50 tiles for each other part, then takes
- * the fewest tiles on which it is no more than a tenth slower for each of them. What is left is
- * shared by the others in proportion to their work. */
+/* PopLibs plans convolutions side by side (perConvReservedTiles and cycleBackOff at their
+ * defaults). The largest is planned first, without 50 tiles for each other part. It then takes the
+ * fewest tiles on which it is at most a tenth slower for each of them. The others share the
+ * remaining tiles in proportion to their work. */
 enum { RESERVED_TILES = 50 };
 static const double back_off = 0.1;
 

@@ -62,7 +62,7 @@ typedef struct Plan {
   VertexKind kernel;
   int64_t group_split, row_split, out_split, in_split, serial;
   int64_t group_share; /* products of one tile, one after the other */
-  /* blocks of one tile, padded to what the units take */
+  /* blocks of one tile, padded to the blocks of the units */
   double input_bytes, weight_bytes, partial_bytes;
   double outputs; /* of one tile's block */
   /* the part of the input block that the planner assumes to be on the tile */

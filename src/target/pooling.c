@@ -15,11 +15,11 @@ typedef struct Pooling {
   bool backward, widest; /* widest: the maximum */
 } Pooling;
 
-/* What one tile works on, and what that costs. */
+/* The work of one tile, and its cost. */
 typedef struct PoolingPlan {
   int64_t vectors, groups; /* vectors of a channel group; groups on the tile */
   int64_t batch, field[COST_SPATIAL];
-  double tiles, received, compute, cycles; /* cycles: what plans are compared by */
+  double tiles, received, compute, cycles; /* cycles: by which plans are compared */
 } PoolingPlan;
 
 static double product(const int64_t *x, int rank) {
@@ -28,9 +28,9 @@ static double product(const int64_t *x, int rank) {
   return p;
 }
 
-/* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the
- * kernel, group and vector. Backward over a stride a point of the kernel meets every stride-th
- * point only; PL's planner takes it for meeting every row. */
+/* PL getPoolingCycles: each row of a worker's range is gone over once for each point of the kernel,
+ * group and vector. Backward over a stride, a point of the kernel meets only every stride-th point.
+ * PL's planner assumes that it meets every row. */
 static double row_cycles(const Pooling *q, const PoolingPlan *p, int64_t length, bool planned) {
   if (length <= 0) return 0;
   int last = q->rank - 1;
@@ -123,8 +123,8 @@ static void cut_field(const Pooling *q, PoolingPlan p, int dimension, int64_t ro
   }
 }
 
-/* The best with channel groups of so many vectors; present: those of the groups that the operand
- * comes in. */
+/* The best plan with channel groups of this many vectors. present: the vectors in the operand's
+ * groups. */
 static PoolingPlan plan_groups(const Pooling *q, int64_t max, int64_t present) {
   PoolingPlan best = {0};
   int64_t tiles = q->t->tiles;
@@ -142,7 +142,7 @@ static PoolingPlan plan_groups(const Pooling *q, int64_t max, int64_t present) {
   return best;
 }
 
-/* Groups are cut to what is present, not joined. */
+/* Groups are cut to those of the operand, not joined. */
 static PoolingPlan plan_pooling(const Pooling *q, int64_t present) {
   return plan_groups(q, present, present);
 }
@@ -175,7 +175,7 @@ Cost cost_pooling(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s
   enum { PRESENT = 2 }; /* vectors: convolutions leave channels in groups of 16 bytes */
   Pooling forward = read_shape(t, d, kind, s, false), q = read_shape(t, d, kind, s, backward);
   PoolingPlan p = plan_pooling(&forward, PRESENT);
-  if (backward) p = plan_pooling(&q, p.vectors); /* what comes back lies as the output does */
+  if (backward) p = plan_pooling(&q, p.vectors); /* the gradient lies as the output does */
   Cost pooling = cost_free();
   pooling.tiles = p.tiles;
   cost_step(&pooling, t, "pool", p.received, p.compute);

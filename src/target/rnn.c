@@ -171,8 +171,8 @@ static Cost gru_backward(const Layer *l) {
   return c;
 }
 
-/* The weights' gradients come from the loop that walks back, if the gates' gradients of all
- * steps would take more memory than the transposed weights; else a second loop reads what the
+/* The weights' gradients come from the backward loop if the gates' gradients of all steps would
+ * take more memory than the transposed weights. Otherwise a second loop reads the values that the
  * first one saved (PL interleavedWUIsBeneficial). */
 static void add_gradients(Cost *c, const Layer *l, int count) {
   bool lstm = count == 4, apart = l->s->inputs + l->s->outputs > times(l->s->batch, l->s->steps);

@@ -41,7 +41,8 @@ static void invert(Cost *c, const Target *t, Dtype d, double b) {
   cost_step(c, t, "invert", b * b * element_bytes(d), 0);
 }
 
-/* After a block is factorised: its inverse, the panel below it, the update of what is left. */
+/* After a block is factorised: its inverse, the panel below it, the update of the remaining
+ * matrix. */
 static Cost cholesky_round(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t left) {
   PlanOptions moved = {.left_moved = true, .right_moved = true};
   Cost round = cost_free();
@@ -62,7 +63,7 @@ static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int6
          blocks = (double)ceil_div(n, block);
   factorise(&c, t, d, b);
   cost_repeat(&c, ceil_ratio(fmax(1, ceil(rounds)), (double)t->workers) * blocks);
-  /* what is left shrinks by a block each time: priced at no more than eight sizes */
+  /* the remaining matrix shrinks by a block each time: priced at no more than eight sizes */
   int64_t rounds_left = ceil_div(n, block) - 1, each = ceil_div(rounds_left, 8);
   for (int64_t done = 0; done < rounds_left; done += each) {
     int64_t count = each < rounds_left - done ? each : rounds_left - done;
@@ -86,7 +87,7 @@ static bool is_quicker(const Cost *c, const Cost *than) {
   return c->fits != than->fits ? c->fits : cost_cycles(c) < cost_cycles(than);
 }
 
-enum { BLOCK_MIN = 8, BLOCK_MAX = 512 }; /* of those that are tried where none is asked for */
+enum { BLOCK_MIN = 8, BLOCK_MAX = 512 }; /* block sizes that are tried if none is given */
 
 Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t block) {
   if (batch <= 0 || n <= 0) return cost_free();
@@ -100,9 +101,9 @@ Cost cost_cholesky(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t b
   return best;
 }
 
-/* One column: a vertex for each matrix, one worker, on the tile that holds most of its triangle;
- * the rest of it comes there (PL TriangularSolve and its estimator). It reads and writes three
- * memory elements: the triangle's, the column's, the result's. */
+/* One column: a vertex for each matrix, on one worker. It is on the tile that holds most of the
+ * triangle, and the rest is sent there (PL TriangularSolve and its estimator). It reads and writes
+ * three memory elements: the triangle's, the column's, the result's. */
 static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b) {
   Cost c = cost_free();
   double bytes = b * b * element_bytes(d), tiles = (double)t->tiles,
@@ -121,10 +122,10 @@ static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b)
  * for each byte that a row's product gathers, for each piece of a triangle that is laid out. */
 static const double gather_code = 0.5, piece_code = 16;
 
-/* Several columns, rows one after the other: a product with those above, a subtraction and a copy
- * into place. A tile holds so many solved bytes of whole blocks (PL createTriangularSolveOutput).
- * For each product it sends what is solved of them: of large matrices more than any tile
- * receives. */
+/* Several columns, rows one after the other: a product with the rows above, a subtraction and a
+ * copy into place. A tile holds this many solved bytes of whole blocks (PL
+ * createTriangularSolveOutput). For each product it sends its solved rows. For large matrices that
+ * is more than any tile receives. */
 static Cost substitute(const Target *t, Dtype d, int64_t batch, int64_t block, int64_t columns,
                        double held) {
   Cost c = cost_free();

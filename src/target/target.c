@@ -49,7 +49,7 @@ static const char *const other_names[CHIP_COUNT] = {
 TARGET_NUMBERS(X)
 #undef X
 
-/* What the table says about one number, for setting and printing it by name. */
+/* One number's row of the table, for setting and printing it by name. */
 typedef struct NumberInfo {
   const char *name;
   int64_t min, max;
@@ -93,8 +93,7 @@ static const NumberInfo *find_number(const char *name) {
   return NULL;
 }
 
-/* The name of a target that begins as the given one does: of what is no number, else of a
- * number. */
+/* The member of a target whose first three letters `name` has, or NULL. Texts go before numbers. */
 static const char *nearest_name(const char *name) {
   static const char *const others[] = {"base", "name", "architecture", "code"};
   for (int i = 0; strlen(name) >= 3 && i < (int)(sizeof others / sizeof *others); i++)
@@ -182,7 +181,7 @@ static Status read_members(Error *e, json_t *root, Target *t) {
     if (s != OK) return s;
     changed |= strcmp(key, "base") != 0;
   }
-  /* what nobody sells doesn't go by the name of what somebody does */
+  /* a changed chip doesn't have the name of a real one */
   if (changed && !json_object_get(root, "name"))
     snprintf(t->name, sizeof t->name, "%.20s (changed)", from->name);
   return check(e, t);

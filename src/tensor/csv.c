@@ -81,7 +81,7 @@ static Status read_field(Csv *c, Ending *ending) {
     skip_empty_lines(c);
     return *ending = c->at == c->bytes ? TEXT_ENDS : RECORD_ENDS, OK;
   }
-  if (c->text[c->at] != c->separator) return wrong(c, "text behind a closing quote");
+  if (c->text[c->at] != c->separator) return wrong(c, "text after a closing quote");
   c->at++;
   return *ending = FIELD_ENDS, OK;
 }
@@ -92,7 +92,7 @@ static void rewind_to(Csv *c, size_t at, int64_t line) {
   c->column = 0;
 }
 
-/* From the cursor to the end; fields is 0 until the first record has told. */
+/* From the cursor to the end; fields is 0 until the first record has been read. */
 static Status count_records(Csv *c, int *fields, int64_t *records) {
   Ending ending = c->at == c->bytes ? TEXT_ENDS : RECORD_ENDS;
   for (*records = 0; ending != TEXT_ENDS; ++*records) {
@@ -118,7 +118,7 @@ static char *trimmed(char *s) {
   return s;
 }
 
-/* What a field that is no number may come of: another separator, a line of names, a column of
+/* Likely causes of a field that is no number: another separator, a line of names, a column of
  * words. */
 static const char *hint(const Csv *c, const char *field) {
   static const struct {

@@ -141,10 +141,10 @@ static void round_up(Decimal *out) {
   int i = out->count - 1;
   for (; i >= 0 && out->digit[i] == '9'; i--) out->digit[i] = '0';
   if (i >= 0) out->digit[i]++;
-  else out->digit[0] = '1', out->exponent++; /* 9.99 → 10.0: the zeros behind are there already */
+  else out->digit[0] = '1', out->exponent++; /* 9.99 → 10.0: the zeros after it are there already */
 }
 
-/* Compare what is left with half a unit of the last digit. */
+/* Compare the remainder with half a unit of the last digit. */
 static bool rounds_up(Division *v, char last) {
   big_scale(&v->remainder, 2);
   int order = big_compare(&v->remainder, &v->scale);
@@ -189,7 +189,7 @@ Decimal decimal_of(Dtype d, const void *data, int64_t index, DecimalLimit limit)
   return out;
 }
 
-/* Python's choice: 16 digits before the point at most, four zeros behind it. */
+/* Python's choice: 16 digits before the point at most, four zeros after it. */
 static char *plain_text(const Decimal *x, char *p) {
   if (x->exponent < 0) *p++ = '0';
   for (int i = 0; i <= x->exponent; i++) *p++ = i < x->count ? x->digit[i] : '0';

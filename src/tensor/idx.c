@@ -103,7 +103,7 @@ Status idx_read(Error *e, const char *path, Tensor **out) {
   Error reading = {.status = OK};
   s = file_read(&reading, path, h.total, true, &data, &bytes);
   if (s == ERR_OUT_OF_RANGE)
-    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on behind byte offset %zu", path,
+    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on after byte offset %zu", path,
                 h.total);
   if (s != OK) return fail(e, s, "%s", reading.message);
   s = idx_parse(e, path, data, bytes, out);

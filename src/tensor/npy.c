@@ -130,7 +130,7 @@ static Status read_literal(Literal *l, Header *h) {
     if (!take(l, ',') && peek(l) != '}') wrong(l, "',' or '}' expected");
   }
   expect(l, '}', "'}' expected");
-  if (l->status == OK && (peek(l) || l->at < l->bytes)) wrong(l, "unexpected text behind '}'");
+  if (l->status == OK && (peek(l) || l->at < l->bytes)) wrong(l, "unexpected text after '}'");
   if (l->status == OK && !(h->has_descr && h->has_order && h->has_shape))
     wrong(l, "descr, fortran_order and shape must all be there");
   return l->status;

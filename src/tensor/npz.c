@@ -86,7 +86,7 @@ static Status member_failed(Reader *r, const char *name, const char *reason) {
   return fail(r->error, ERR_VALUE, "%s: member '%s': %s", r->path, name, reason);
 }
 
-/* Memory follows what really comes, up to the declared size. */
+/* Memory grows with the bytes that arrive, up to the declared size. */
 static Status inflate_member(Reader *r, const char *name, zip_file_t *file, uint64_t size,
                              char **data) {
   size_t used = 0, capacity = 0;
@@ -197,8 +197,8 @@ static int by_name(const void *a, const void *b) {
 
 static Status out_of_memory(Error *e) { return fail(e, ERR_OUT_OF_MEMORY, "out of memory"); }
 
-/* The bytes stay the member's: whether a source that could not be made has freed what it was
- * given, libzip doesn't say. */
+/* The bytes stay the member's. libzip doesn't say whether a source that could not be made has freed
+ * its buffer. */
 static zip_source_t *member_source(Error *e, const char *where, zip_t *zip, Member *m) {
   Text header = {.data = NULL};
   Tensor *t = m->tensor;

@@ -194,7 +194,8 @@ typedef struct Writer {
  * text. */
 static void add_word(Writer *w, const char *word, int indent, size_t *line_start) {
   size_t column = w->text.used - *line_start;
-  /* Room for what follows: a comma or bracket, and a bracket of each outer dimension. */
+  /* Room for the following characters: a comma or bracket, and a bracket of each outer
+   * dimension. */
   int room = w->width - w->t->type.rank;
   if (column > (size_t)indent && (int)(column + strlen(word)) > room) {
     text_trim_end(&w->text, *line_start);
@@ -290,7 +291,7 @@ char *tensor_repr(Error *e, const Tensor *t, const PrintOptions *o) {
   const char *line = w.text.failed ? NULL : strrchr(w.text.data, '\n');
   if (line) column -= (size_t)(line + 1 - w.text.data);
   const char *dtype = dtype_name(t->type.dtype);
-  if (w.edge) shape_text(&t->type, shape); /* as the shown elements don't tell the shape */
+  if (w.edge) shape_text(&t->type, shape); /* since the shown elements don't show the shape */
   bool fits = column + strlen(" dtype=)") + strlen(dtype) +
                   (*shape ? strlen("shape=, ") + strlen(shape) : 0) <=
               WIDTH;

@@ -44,7 +44,7 @@ typedef struct Entry {
 typedef struct Reader {
   Error *error;
   const char *path;
-  const char *data;                 /* behind the header */
+  const char *data;                 /* after the header */
   uint64_t data_bytes, data_offset; /* the offset in the file */
   Entry *entry;
   int count;
@@ -56,7 +56,7 @@ static bool find_raw(const char *name, RawType *out) {
   return false;
 }
 
-/* What the JSON reader would spend memory and stack on is bounded before it runs. */
+/* The memory and stack that the JSON reader may need are bounded before it runs. */
 static Status check_json(const Reader *r, const char *text, size_t bytes) {
   int depth = 0, commas = 0;
   bool in_string = false;
@@ -292,7 +292,7 @@ Status safetensors_read(Error *e, const char *path, NamedTensors *out) {
 
 /* ---- writing ---- */
 
-typedef struct Row { /* what the header lists: a tensor or a line of metadata */
+typedef struct Row { /* an entry of the header: a tensor or a line of metadata */
   const char *name, *value;
   Tensor *tensor;
 } Row;

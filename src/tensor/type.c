@@ -24,7 +24,7 @@ bool shape_equal(const Type *a, const Type *b) {
 
 bool type_equal(const Type *a, const Type *b) { return a->dtype == b->dtype && shape_equal(a, b); }
 
-/* Of a type that nobody has checked yet the count may be more than there is. */
+/* An unchecked type's count may overflow. */
 int64_t type_count(const Type *t) {
   int64_t count = 1;
   bool empty = false, beyond = false;

@@ -18,7 +18,7 @@ static void adopt_copies(Graph *to, const Node *n, Attr *attrs, bool pure) {
   for (int i = 0; i < op_attr_count(n->op); i++) {
     attrs[i] = n->attr[i];
     if (attrs[i].kind != ATTR_GRAPH || !attrs[i].graph) continue;
-    /* no part of what is computed again */
+    /* not part of the nodes that are computed again */
     bool own_gradient = i == CONTROL_OTHER && n->op->control->other == REGION_GRADIENT;
     attrs[i].graph =
         pure && !own_gradient ? copy_pure(attrs[i].graph, &to->error) : graph_copy(attrs[i].graph);
@@ -151,7 +151,7 @@ Graph *graph_copy(const Graph *g) {
   return NULL;
 }
 
-/* ---- what the outputs of a region need ---- */
+/* ---- nodes that the outputs of a region need ---- */
 
 /* False: a value that is needed comes of an effect. */
 static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live) {
@@ -176,7 +176,7 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
   return true;
 }
 
-/* What the outputs need, or all of it. */
+/* The nodes that the outputs need, or all nodes. */
 static Status put_in(Graph *to, const Graph *g, Value *const *inputs, const bool *needed, bool all,
                      Value **outputs) {
   Arena *scratch = to->error.status == OK ? arena_new() : NULL;

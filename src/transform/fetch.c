@@ -198,7 +198,7 @@ static void copy_plain(Clone *c, const Node *n) {
     set_computed(c, &n->out[k], &made->out[k]);
 }
 
-/* Autodiff may give what others read, too; a fed gradient replaces only itself. */
+/* Autodiff may return a gradient that others read, too. A fed gradient replaces only itself. */
 static Value *apart(Clone *c, const Value *dx, Value *made) {
   return is_fed(c, dx) ? op_with(c->to->graph, "identity", &made, 1, NULL) : made;
 }

@@ -58,7 +58,7 @@ Status lift_find(Error *e, const Graph *g, TensorList *list) {
 
 /* ---- in their places ---- */
 
-/* Marks those that are read in g, its regions included. */
+/* Marks the values that are read in g, its regions included. */
 static void mark_used(const Graph *g, const TensorList *list, bool *used) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];

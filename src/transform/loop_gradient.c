@@ -98,7 +98,7 @@ typedef struct RegionInputs {
   Value **in; /* [inputs], as the body's; the index may be set later */
 } RegionInputs;
 
-/* The next input of r, and what the node that will hold r passes for it. */
+/* The next input of r, and the operand that the node around r passes for it. */
 typedef struct Passing {
   Graph *r;
   Value **outer;
@@ -127,8 +127,8 @@ static void spread(const Graph *g, bool *live) {
       live[g->node[i]->in[k]->node->id] = true;
 }
 
-/* Differentiate the body once for its structure: who gets a gradient, whose values that takes.
- * True: more states are active than before. */
+/* Differentiate the body once for its structure: which states get a gradient, and whose values that
+ * reads. True: more states are active than before. */
 static bool analyse(Loop *l) {
   Graph *r = new_region(l);
   Value **in = values(l, l->inputs), **xs = values(l, l->inputs), **dx = values(l, l->inputs),
@@ -217,8 +217,8 @@ static void choose_rows(Loop *l) {
 
 /* ---- forwards ---- */
 
-/* The row of a tape that takes iteration t; with a stride, iterations between have one that
- * nobody reads. */
+/* The row of a tape for iteration t. With a stride, iterations between have a row that is never
+ * read. */
 static Value *row_of(Graph *r, const Loop *l, Value *t, Value *stride) {
   if (!stride) return t;
   Value *first = op2(r, "equal", op2(r, "mod", t, stride), int32(r, 0));

@@ -26,7 +26,7 @@ typedef struct Simplify {
   const Numerics *numerics;
   bool staged; /* a pipeline's body: passes follow from places and operands */
   Numbering values;
-  Value **alias; /* by value: what stands for it; NULL: itself */
+  Value **alias; /* by value: the value in its place; NULL: itself */
   Node **slot;   /* nodes by hash; a power of two, at most half full */
   size_t slots;
 } Simplify;
@@ -40,7 +40,7 @@ static void stand_for(Simplify *s, const Node *n, int output, Value *v) {
   s->alias[value_number(&s->values, &n->out[output])] = v;
 }
 
-/* ---- what may go ---- */
+/* ---- which nodes may go ---- */
 
 static bool rounds_at_random(const Simplify *s, const Node *n) {
   int8_t asked = n->place.stochastic_rounding;

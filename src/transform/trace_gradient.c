@@ -12,7 +12,8 @@
 /* The trace that gradients are asked in, or one around it. */
 typedef struct Level {
   Trace *trace;
-  int nodes; /* that it had in the beginning; imports add inputs, of which nothing is known */
+  int nodes; /* inputs that it had in the beginning; imports add inputs, about which nothing is
+              * known */
   int first, end, late; /* the nodes that are differentiated */
   int *source;  /* [nodes] 1 + the source that the leaf is; LOOK: an output of it may be one */
   bool *hot;    /* [nodes] depends on a source, by an operand */
@@ -28,7 +29,7 @@ typedef struct Named {
   int source;
 } Named;
 
-/* A source in place of what t takes from outside: its value, named. */
+/* A source for a value that t takes from outside: that value, named. */
 typedef struct Leaf {
   const Value *of;
   Value *value;
@@ -55,7 +56,7 @@ static Status no_memory(Graph *g) {
   return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
 }
 
-/* ---- what stands for a source in a trace ---- */
+/* ---- the value of a source in a trace ---- */
 
 static bool stands_for(const Extra *x, const Source *s) {
   return !s->tensor && x->variable == s->variable && (s->variable || x->outer == s->value);
@@ -125,7 +126,7 @@ static Value *own_value(const Asked *a, const Source *s) {
   return NULL;
 }
 
-/* ---- what comes from outside ---- */
+/* ---- values from outside ---- */
 
 static Level *level_of(Asked *a, const Value *v) {
   for (int i = 0; i < a->levels; i++)
@@ -164,7 +165,7 @@ static void need(Asked *a, const Value *v) {
   if (l && depends(l, v)) l->needed[v->node->id] = true;
 }
 
-/* From t outwards: an inner trace needs what it takes from outer ones. */
+/* From t outwards: an inner trace takes values from outer ones. */
 static void find_needed(Asked *a) {
   for (int i = 0; i < a->t->extra_count; i++) need(a, a->t->extra[i].outer);
   for (int k = a->levels - 1; k >= 0; k--) {
@@ -407,4 +408,10 @@ Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_coun
   arena_free(a->arena);
   free(a);
   return g->error.status;
+}
+
+void trace_assign_value(Trace *t, Variable *v, Value *value) {
+  Value *operand[2] = {value, trace_first(t, v)};
+  Attr which = attr_int(v->serial);
+  trace_assign(t, v, op_with(t->graph, "reading", operand, 2, &which));
 }

@@ -48,7 +48,7 @@ static Status check_arity(Check *c, const Node *n) {
   if (n->op->traits & (CONTROL | VARIADIC) || !node_is_made(n) || !n->op->inputs[0]) return OK;
   int required, max = op_input_count(n->op, &required);
   return n->in_count < required || n->in_count > max
-             ? bad(c, n, "has %d operands, the row wants %d to %d", n->in_count, required, max)
+             ? bad(c, n, "has %d operands, its row has %d to %d", n->in_count, required, max)
              : OK;
 }
 
@@ -117,7 +117,7 @@ static Status check_gradient_region(Check *c, const Node *n) {
   return OK;
 }
 
-/* The inputs of a region that runs are the node's operands, its outputs those of the node or a
+/* The inputs of a region that runs are the node's operands. Its outputs are the node's outputs or a
  * test. */
 static Status check_region(Check *c, const Node *n, const ControlRegions *inside, int region) {
   const Graph *r = inside->region[region].graph;

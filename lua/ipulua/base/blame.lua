@@ -70,7 +70,7 @@ function blame.remember(message, kind, source, line)
   return blame.last
 end
 
----While what it returns is not closed, f(message) gives the words that are added to errors of this
+---Until the returned value is closed, f(message) gives words that are added to errors of this
 ---coroutine.
 ---@param f fun(message: string): string
 ---@return table closable
@@ -89,8 +89,8 @@ end
 
 local place -- see blame.placing
 
----From now on f(message) names what an error arises in, "layer 'net/dense'", nil for nothing: a
----line may call many layers.
+---From now on f(message) names the object in which an error arises, such as "layer 'net/dense'", or
+---gives nil. A line may call many layers.
 ---@param f fun(message: string): string?
 function blame.placing(f) place = f end
 
@@ -115,8 +115,23 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
--- A mistake that Lua itself found in one of the library's files, or while C called it: nobody
--- blamed the user for it.
+-- Lua's own words for a name that is misspelt get the name that is meant, while the frame that
+-- failed is still there.
+local function with_hint(problem)
+  if type(problem) ~= "string" or not problem:find(": attempt to ", 1, true) then return problem end
+  local hinted = require "ipulua.tools.explain".message(problem)
+  return hinted or problem
+end
+
+---pcall for functions of a script: who raises the error again raises it with its hint.
+---@param f function
+---@param ... any
+---@return boolean ok
+---@return any ...
+function blame.pcall(f, ...) return xpcall(f, with_hint, ...) end
+
+-- An error that Lua itself raised in one of the library's files, or while C called it. It doesn't
+-- blame the user.
 local function is_own_mistake(problem, former)
   if type(problem) ~= "string" then return false end
   if blame.last ~= former and problem:find(blame.last.message, 1, true) then return false end
@@ -124,9 +139,9 @@ local function is_own_mistake(problem, former)
   return not source or source:find("ipulua/", 1, true) ~= nil
 end
 
----f(…) that makes something of a file's content. Where Lua alone notices that the content is wrong,
----the error is told in the file's terms. Errors that are told already, and errors of a script's own
----functions, stay.
+---f(…) turns a file's content into something. If Lua raises an error because the content is wrong,
+---the error is told in the file's terms. Errors of the library and of a script's own functions
+---stay.
 ---@param what string "load_model: 'x.safetensors'"
 ---@param f function
 ---@param ... any

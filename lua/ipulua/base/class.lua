@@ -12,10 +12,10 @@ local plain = require "ipulua.base.plain"
 ---@field init fun(self: any, ...: any)?
 local class = {}
 
--- What every class offers: `extend` makes a derived class, `is_a` asks an instance.
+-- Methods of every class: `extend` makes a derived class, `is_a` tests an instance.
 
----A class that is derived from this one: `local Own = Base:extend("Own")`. Its methods are defined
----in it (`function Own:call(x) … end`); what it doesn't define is the base's.
+---A derived class: `local Own = Base:extend("Own")`. Its methods are defined in it (`function
+---Own:call(x) … end`). It inherits all others from its base.
 ---@param base Class
 ---@param name string
 ---@return Class
@@ -35,9 +35,9 @@ local function is_a(self, c)
   return class.is_a(self, c)
 end
 
--- A class may answer a call with something that is there already: `substitute(...)`, nil for a new
--- instance; and look after what its `init`, which may be a derived class' own, has left:
--- `after_init(self)`.
+-- Two hooks of a class. `substitute(...)` may answer a call with an existing object; nil makes a
+-- new instance. `after_init(self)` is called after `init`, also after the `init` of a derived
+-- class.
 local build = core.entry(function(c, ...)
   local other = c.substitute and c.substitute(...)
   if other ~= nil and other ~= false then return other end
@@ -49,18 +49,17 @@ local build = core.entry(function(c, ...)
   return self
 end)
 
--- Scripts call objects, too, so that what a class defines as __call is entered in the same way.
+-- Scripts call objects, too, so functions that a class defines as __call are entry points as well.
 local function define(c, key, value)
   rawset(c, key, key == "__call" and core.entry(value) or value)
 end
 
--- A class is shown by its name; what it takes, help tells.
+-- A class is shown by its name; `help` shows its arguments.
 local function show(c) return "<class " .. c.__name .. ">" end
 
 local scalars <const> = {number = true, string = true, boolean = true}
 
--- What an object is made of that fits on a line: its configuration, or else its arguments or fields
--- that are plain values.
+-- The parts of an object that fit on a line: its configuration, or its plain arguments or fields.
 local function settings(self)
   local c, list = getmetatable(self), {}
   local known, config = pcall(c.get_config or error, self)
@@ -127,8 +126,8 @@ end
 local unguarded <const> = {init = true, after_init = true, extend = true, is_a = true, new = true,
   from_config = true, substitute = true}
 
----Methods of a public class tell those who write x.method() that a colon is wanted. To be called
----when all are there.
+---Lets the methods of a public class say that they are called with a colon, if a script writes
+---x.method(). To be called when all methods are there.
 ---@param c Class
 ---@param only table<string, boolean>? the methods that do; all
 ---@return Class

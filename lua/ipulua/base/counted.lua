@@ -1,4 +1,4 @@
--- A number and what it counts, for messages: counted(1, "entry", "entries") is "1 entry".
+-- A number and a noun, for messages: counted(1, "entry", "entries") is "1 entry".
 
 ---@param n integer
 ---@param one string

@@ -11,8 +11,8 @@ local tensor_spec <const> = {
   {"dtype", "dtype", optional = true, says = "float32; of booleans bool, of tensors theirs"},
 }
 
--- What follows the last position of a list are its names, if it has any: no need to walk through
--- long ones.
+-- The keys after a list's last position are its names, if it has any. So a long list need not be
+-- searched for names.
 local function has_names(t)
   if #t > 0 and next(t, #t) == nil then return false end
   for key in next, t do

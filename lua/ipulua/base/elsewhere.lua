@@ -118,8 +118,8 @@ local of_models <const> = {
   load_state_dict = "load_weights",
 }
 
----The words that tell of a name that a module lacks: "; did you mean 'reduce_sum'?", or nil when
----nobody is known to have it.
+---A hint for a name that a module lacks: "; did you mean 'reduce_sum'?", or nil if no other library
+---is known to have it.
 ---@param module string as scripts write it: "ipu", "keras.layers"
 ---@param name any
 ---@return string?

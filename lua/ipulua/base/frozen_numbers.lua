@@ -1,5 +1,5 @@
--- Lua's random numbers in a traced function: drawn once, they are constants of the program, which
--- is seldom meant. While a function is traced, math.random tells of it, once for each line.
+-- Lua's random numbers in a traced function are drawn once, and are constants of the program. That
+-- is seldom meant. So while a function is traced, math.random warns, once for each line.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"

@@ -103,7 +103,7 @@ local function check_mask(t, mask)
   end
 end
 
--- The positions, from 0, that a mask keeps of its elements one behind the other.
+-- The positions, from 0, of the elements that a mask keeps, one after the other.
 local function kept_by(mask)
   local kept = {}
   for i, keep in ipairs(mask:reshape{-1}:totable()) do
@@ -136,7 +136,7 @@ end
 
 -- ------------------------------------------------ assigning
 
--- What is assigned, as a tensor of a shape.
+-- The assigned value, as a tensor of a shape.
 local function values_of(t, value, shape)
   if not (core.is_tensor(value) or core.is_variable(value)) then
     value = core.tensor(value, t.dtype, "what is assigned to elements")

@@ -27,7 +27,7 @@ local function holds(i, x)
   return (x > i.low or i.has_low and x == i.low) and (x < i.high or i.has_high and x == i.high)
 end
 
--- What x must be or do, after "must".
+-- The condition on x, as words that follow "must".
 local function demand(i, x)
   if i.high == math.huge then
     if i.low == 0 then return i.has_low and "not be negative" or "be positive" end

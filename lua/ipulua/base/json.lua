@@ -19,7 +19,7 @@ function array_meta:__tostring()
   return tostring(core.plain(table.move(self, 1, #self, 1, {})))
 end
 
----Marks a list as one, so that it is written as `[]` even when it is empty. Empty lists come back
+---Marks a table as a list, so that it is written as `[]` even if it is empty. Empty lists come back
 ---marked.
 ---Errors: what is no list: `ipu.json.array{width = 3}`
 ---@param t table?
@@ -148,7 +148,7 @@ function write(value, out, indent, depth)
   end
 end
 
----The JSON text of a value, or nil and what of it has none, and where.
+---The JSON text of a value; or nil, the kind of value that has no JSON, and its place.
 ---@param value any
 ---@param indent string?
 ---@return string? text
@@ -168,7 +168,7 @@ end
 
 local odd_numbers <const> = {nan = 0 / 0, inf = math.huge, ["-inf"] = -math.huge}
 
----A number as JSON can hold it: those that aren't finite become {"$number": "inf"}.
+---A number as JSON can hold it: infinities and NaN become {"$number": "inf"}.
 ---@param x any
 ---@return any
 ---@package
@@ -191,7 +191,7 @@ function json.packed_number(t) return odd_numbers[t["$number"]] end
 function json.pack(value, depth)
   depth = depth or 1
   if type(value) ~= "table" then return json.pack_number(value) end
-  -- what is nested deeper, writing refuses
+  -- deeper nesting is refused in writing, too
   if value == json.null or depth > depth_limit then return value end
   local out, changed = setmetatable({}, getmetatable(value)), false
   for key, each in next, value do
@@ -238,7 +238,7 @@ end
 
 -- ---------------------------------------------------------------- reading
 
----The value of a JSON text, or nil and what is wrong with it.
+---The value of a JSON text, or nil and the problem.
 ---@param text string
 ---@return any value
 ---@return string? problem

@@ -64,7 +64,7 @@ function log.shows(level)
   return levels[level] <= current_level()
 end
 
----The beginning of lines: the process, where there are several.
+---The beginning of lines: the process, if there are several.
 ---@param prefix string
 function log.set_prefix(prefix) state.prefix = prefix end
 
@@ -88,7 +88,7 @@ function log.set_writer(writer)
   return former
 end
 
----Runs f with all lines up to `level` collected; returns them and what f returned.
+---Runs f with all lines up to `level` collected; returns them and f's results.
 ---@param level "error"|"warn"|"info"|"debug"
 ---@param f fun(...): any
 ---@param ... any

@@ -22,7 +22,8 @@ function modules.offer_all(module)
   for key, value in next, module do module[key] = modules.offered(value) end
 end
 
----Makes a module tell misspelt names; what its metatable finds it finds still.
+---Makes a module suggest names for misspelt ones. Names that its metatable finds are found as
+---before.
 ---@param name string as scripts write it: "ipu.nn"
 ---@param module table
 ---@param find? fun(key: any): any what it has beside its fields, which __names() of it lists
@@ -67,7 +68,7 @@ function modules.publish(module) public = module end
 ---@return table?
 function modules.public() return public end
 
----Whether x is a module that tells misspelt names: one that scripts see.
+---Whether x is a module that suggests names, as the modules that scripts see do.
 ---@param x table
 ---@return boolean
 function modules.is_guarded(x)

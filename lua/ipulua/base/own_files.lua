@@ -1,5 +1,5 @@
--- The library's own files as text, for help and reports: from the folder above this one, or from
--- the command, which carries them where there is none.
+-- The library's own files as text, for help and reports. They come from the folder above this one
+-- or, if there is none, from the command that carries them.
 
 local own_files = {}
 

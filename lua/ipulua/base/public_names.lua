@@ -45,14 +45,14 @@ function public_names.ops()
   return op_names
 end
 
--- Public names, the longest first: of "mse" and "mean_squared_error" the latter tells more.
+-- Public names, the longest first: "mean_squared_error" says more than "mse".
 local function names_in(module)
   local names = {}
   local function add(name)
     if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
   end
   for name in next, module do add(name) end
-  -- of ipu itself what was used is there
+  -- names of ipu that were used are loaded
   local listed = module ~= modules.public() and rawget(module, "__names")
   for _, name in ipairs(listed and listed() or {}) do add(name) end
   table.sort(names, function(a, b)

@@ -38,8 +38,8 @@ local function pop(err)
   return pcall(self.leave, self, err)
 end
 
--- Everything inside self is left too. After an error that is what an abandoned scope deserves;
--- without one it is a mistake, reported when all is tidy again.
+-- Scopes inside self are closed, too. After an error that is expected. Without an error it is a
+-- mistake, which is raised after all scopes are closed.
 local function close(self, err)
   if not self.is_open then return end
   if self.loose then
@@ -77,7 +77,7 @@ function Scope:__close(err)
   close(self, err)
 end
 
----Runs f inside the scope, closes it, returns what f returned.
+---Runs f inside the scope, closes it, and returns f's results.
 function Scope:__call(f, ...)
   if type(f) ~= "function" then
     local mt = type(f) == "table" and getmetatable(f)

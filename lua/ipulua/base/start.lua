@@ -1,5 +1,5 @@
--- What the command line and the environment say, taken in once when the library loads. Options win
--- over the environment.
+-- Settings of the command line and the environment, read once when the library loads. Options
+-- override the environment.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -45,8 +45,8 @@ if options.estimate then core.set_estimating(true) end
 local start = {options = options, environment = environment, seeded = seed ~= nil,
   products = products}
 
--- When the script has ended: what was asked for and didn't come about, since nothing made a
--- program. One that was refused had an error of its own.
+-- At the end of the script: warns of options without effect, since nothing made a program. A
+-- program that was refused had an error of its own.
 local function tell_end()
   if start.refused then return end
   local made <const> = "ipu.func, fit and sessions make programs; ops called one at a time are "

@@ -7,7 +7,7 @@ local terminal = {}
 -- fields: is_terminal, output_is_terminal, columns, utf8, colour, quiet
 local known = {}
 
----Overrides what would be found out; nil fields are found out again.
+---Overrides these facts; nil fields are found out again.
 ---@param answers table {is_terminal, output_is_terminal, columns (a number, or a function that
 ---gives it), utf8, colour, quiet}
 function terminal.set(answers)
@@ -70,7 +70,7 @@ function terminal.columns()
   return columns
 end
 
----Whether colour is wanted where there is a terminal (NO_COLOR is not set).
+---Whether colour is wanted on a terminal: NO_COLOR is not set.
 ---@return boolean
 function terminal.wants_colour() return answer("colour", find_colour) end
 

@@ -1,4 +1,4 @@
--- Under --estimate nothing is trained: what is saved then must not replace what was.
+-- Under --estimate nothing is trained, so saving must not replace older files.
 
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"

@@ -1,4 +1,4 @@
--- What chips there are, in words: the core's table of them (src/target/chips.h).
+-- The names of the chips, from the core's table (src/target/chips.h).
 
 local core = require "ipulua.core"
 

@@ -1,5 +1,5 @@
 -- The engine options that have an effect, of IPULUA_ENGINE_OPTIONS and compilation_poplar_options:
--- what they may be, and slips in their names. The many others of Poplar are taken and ignored.
+-- their values, and slips in their names. The many others of Poplar are accepted and ignored.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -9,7 +9,7 @@ local nearest = require "ipulua.nearest"
 
 local engine_options = {}
 
--- name → kind, as those of run flags; `least` bounds an integer.
+-- name → kind, as for run flags; `least` bounds an integer.
 local known <const> = {
   ["autoReport.all"] = {"bool"}, ["autoReport.directory"] = {"text"},
   ["autoReport.outputGraphProfile"] = {"bool"},
@@ -27,7 +27,7 @@ function engine_options.names()
   return list
 end
 
-local told = {} -- names whose slip was told
+local told = {} -- names whose slip was reported
 
 -- A slip in one of those would leave the option without effect, unnoticed.
 local function tell_slip(name)
@@ -40,7 +40,7 @@ local function tell_slip(name)
   end
 end
 
--- The value, or nil and what is expected.
+-- The value, or nil and the expected form.
 local function read(option, given)
   if type(given) == "table" then return nil, "a string" end
   local value, expected = flags.readers[option[1]](tostring(given))

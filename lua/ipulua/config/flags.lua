@@ -13,7 +13,7 @@ for _, name in ipairs(flags.synthetic_categories) do is_category[name] = true en
 
 local booleans <const> = {["true"] = true, ["1"] = true, ["false"] = false, ["0"] = false}
 
--- A reader turns the text after `=` into the value, or returns nil and what was expected.
+-- A reader turns the text after `=` into the value, or returns nil and the expected form.
 local readers = {}
 flags.readers = readers
 
@@ -76,7 +76,7 @@ flags.table = {
     "the same for a comma-separated list of infeed, outfeed, seed, "
     .. "hostembedding, parameters"},
   {"synthetic_data_initializer", "initializer", "",
-    "what synthetic inputs hold: uniform, normal or a number"},
+    "values of synthetic inputs: uniform, normal or a number"},
   {"log_cycle_count", "int", -1, "log the cycles of this IPU in every run", least = -1},
   {"while_loop_brute_force_max_trip_count", "int", 128,
     "how far to look for a loop's constant trip count", least = 0, unused = true},

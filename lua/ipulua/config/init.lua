@@ -34,7 +34,7 @@ local state = {
   configured = false,  -- by a script, rather than by first use
   settings = nil,      -- effective values by full name
   assigned = {},       -- the names that the applied configuration's script has set
-  fingerprint = nil,   -- of the applied values, to tell an identical configuration
+  fingerprint = nil,   -- of the applied values, to recognise an identical configuration
   on_apply = {}, on_reset = {},
 }
 

@@ -1,5 +1,5 @@
--- The instances of a training: how they begin, what they tell each other on the host, how they end.
--- One instance alone tells nobody.
+-- The instances of a training: how they begin, exchange values on the host, and end. A single
+-- instance exchanges nothing.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -23,7 +23,7 @@ function instances.index() return launch.index() end
 ---@return boolean
 function instances.are_several() return launch.count() > 1 and not launch.facts().is_priced end
 
----Whether this instance writes what one instance writes.
+---Whether this instance writes the files that one instance writes.
 ---@return boolean
 function instances.is_first() return launch.index() == 0 end
 
@@ -45,7 +45,7 @@ local function plugin_of(library)
     or ""), "runtime")
 end
 
--- What must be alike everywhere, and what only should.
+-- Settings that must be equal on all instances, and settings that should be.
 local function own_facts()
   local engine = core.engine_info()
   local script = arg and arg[0] and io.open(arg[0], "rb")
@@ -80,7 +80,7 @@ local function agree_on_kernels(all)
   if not differ then return end
   core.set_kernels(least, start.products)
   if instances.is_first() then
-    log.warn("the instances' CPUs have kernels of several classes; all compute with those of %s, "
+    log.warn("the instances' CPUs have kernels of several classes; all use kernels of %s, "
       .. "so that they give the same bits", least)
   end
 end
@@ -141,7 +141,7 @@ function instances.begin()
   local path <const> = plugin_of(facts.library)
   state.begun = true
   joined.begin(path, facts.launcher, facts.index, facts.count)
-  -- a launcher joins what all write: lines stay whole
+  -- a launcher joins the output of all instances, so whole lines are written
   io.stderr:setvbuf("line")
   log.set_prefix("[instance " .. facts.index .. "] ")
   take_over_exit()
@@ -176,17 +176,17 @@ function instances.exchange(kind, words, value)
   return texts
 end
 
----A collective of tensors: name is one of the core's, words what messages call it, detail what must
----be alike.
+---A collective of tensors: name is one of the core's, words its name in messages. detail must be
+---equal on all instances.
 ---@return userdata
 function instances.collect(name, detail, words, tensor, more)
   instances.begin()
   return joined[name](name, detail, meeting_words(words), tensor, more)
 end
 
----f() on this instance's own behalf: what fails in it fails on all.
+---f() on this instance alone: an error in it fails on all.
 function instances.telling(f, ...)
-  local results = table.pack(pcall(f, ...))
+  local results = table.pack(blame.pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
   if state.begun and instances.are_several() then joined.fail(tostring(results[2])) end
   error(results[2], 0)
@@ -221,7 +221,7 @@ function instances.share(list)
   joined.broadcast_variables("values", table.concat(mine, ";"), meeting_words(words), list)
 end
 
----Refuses what is not there for several instances.
+---Refuses features that several instances don't have.
 ---@param who string
 ---@param what string what of it
 ---@param instead string what to use

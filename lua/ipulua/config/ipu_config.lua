@@ -281,7 +281,7 @@ function IPUConfig:from_json(text)
   local dict, problem = json.parse(text)
   if problem then blame.error("IPUConfig: from_json: " .. problem, "value") end
   if type(dict) ~= "table" or json.is_array(dict) or dict[1] ~= nil then
-    blame.error("IPUConfig: from_json wants an object of options", "value")
+    blame.error("IPUConfig: from_json takes an object of options", "value")
   end
   take_over(self, dict, "IPUConfig: from_json")
 end

@@ -1,5 +1,5 @@
--- What the command line and the launcher say of the instances of a training: facts of the
--- environment, for which nothing is loaded.
+-- Facts about the instances of a training from the command line and the launcher. Nothing is loaded
+-- for them.
 
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
@@ -22,9 +22,8 @@ function launch.facts()
   local priced = start.options.instances
   if priced and (start.options.estimate or not facts.launched) then -- instance 0 of so many
     if not start.options.estimate then
-      blame.error("--instances says how many instances are priced; it wants --estimate. Instances "
-        .. "that run are launched: mpirun -n "
-        .. priced .. " ipulua …", "value")
+      blame.error("--instances is the number of instances that are priced; it needs --estimate. "
+        .. "Instances that run are launched: mpirun -n " .. priced .. " ipulua …", "value")
     end
     facts.count, facts.index, facts.is_priced = priced, 0, true
   elseif start.options.estimate then
@@ -64,7 +63,7 @@ function launch.stated_replicas()
   return n
 end
 
-local configured_ipus -- of a replica, as set_ipu_config was told
+local configured_ipus -- IPUs of a replica, as given to set_ipu_config
 
 ---IPUs of a replica.
 ---@return integer
@@ -72,11 +71,11 @@ function launch.ipus_per_replica()
   return configured_ipus or start.options["ipus-per-replica"] or 1
 end
 
----Sets what ipus_per_replica gives from now on.
+---Sets the value that ipus_per_replica returns from now on.
 ---@param n integer
 function launch.set_ipus_per_replica(n) configured_ipus = n end
 
----Replicas of this instance: what the command line says, else what the device holds.
+---Replicas of this instance: from the command line, or as many as the device has.
 ---@return integer
 function launch.local_replicas()
   local all = launch.stated_replicas()

@@ -7,7 +7,7 @@ local nearest = require "ipulua.nearest"
 
 local library_options = {}
 
--- name → what a text must be, and whether it is
+-- name → the words after "must be", and a test of a text
 local known <const> = {
   partialsType = {"'float' or 'half'", function(text)
     return text == "float" or text == "half" or text == "float32" or text == "float16"

@@ -1,5 +1,5 @@
--- The options of IPUConfig by their full names: which values each takes, and what is said of
--- others and of names that are none.
+-- The options of IPUConfig by their full names: the values that each takes, and the errors of other
+-- values and of unknown names.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -33,14 +33,14 @@ function option_rows.type_name(row)
   return t == "ints" and "list" or t
 end
 
--- What a type error says that the option must be.
+-- The words after "must be" in a type error of the option.
 local function expected(row)
   local t = row[2]
   if enum.is(t) then return enum.name(t) .. " (" .. table.concat(enum.members(t), ", ") .. ")" end
   return type_words[t] or t
 end
 
--- A coercer returns the value to keep, or nil and (perhaps) what was wrong inside a table.
+-- A coercer returns the value to keep, or nil and (perhaps) the problem inside a table.
 local coerce = {}
 
 function coerce.bool(v)

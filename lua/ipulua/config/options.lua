@@ -13,7 +13,7 @@ local enums = require "ipulua.enums"
 
 local options = {}
 
--- far beyond any chip; bounds what a script can ask of the machine model
+-- far beyond any chip: limits the size that a script can ask of the machine model
 local largest_tile_count <const> = 65536
 
 options.table = {
@@ -167,17 +167,18 @@ for _, row in ipairs(options.table) do
   if row[5] and row[5].unused then row[4] = row[4] .. " Accepted, without effect." end
 end
 
--- Categories: what they are about, and `deprecated` words where all that they hold is deprecated.
+-- Categories: their subject, and `deprecated` words if all their options are deprecated.
 options.categories = {
   convolutions = {"Convolutions."}, matmuls = {"Matrix products."},
   slices = {"Slices and embeddings."},
   pooling = {"Pooling."}, device_connection = {"When and how devices are attached."},
-  experimental = {"What may change."},
+  experimental = {"Options that may change."},
   ["experimental.multi_replica_distribution"] = {"Replicas spread over several processes."},
-  floating_point_behaviour = {"What happens at unusual floating point results."},
+  floating_point_behaviour = {"Traps of unusual floating-point results, and rounding."},
   io_tiles = {"Tiles set aside for moving data."}, ipu_model = {"The simulated chip."},
-  norms = {"Normalisation."}, ["norms.experimental"] = {"What may change."},
-  optimizations = {"What the compiler may do."}, ["optimizations.math"] = {"Arithmetic rewrites."},
+  norms = {"Normalisation."}, ["norms.experimental"] = {"Options that may change."},
+  optimizations = {"Optimizations that the compiler may make."},
+  ["optimizations.math"] = {"Arithmetic rewrites."},
   scheduling = {"The order of operations."},
 }
 

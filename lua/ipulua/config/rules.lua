@@ -1,5 +1,4 @@
--- What a configuration's options mean together: which exclude each other, and which speak for
--- others.
+-- Rules between a configuration's options: which exclude each other, and which override others.
 
 local blame = require "ipulua.base.blame"
 local chips = require "ipulua.config.chips"
@@ -56,7 +55,7 @@ local function check_io_tiles(values, flags)
   end
 end
 
--- Also of those that have no effect: a value that there isn't is a mistake either way.
+-- Also for options without effect: an unknown value is a mistake in any case.
 local function check_library(values)
   for _, name in ipairs {"matmuls.poplar_options", "convolutions.poplar_options",
     "slices.poplar_options", "pooling.poplar_options"} do

@@ -1,5 +1,5 @@
--- What a program is priced for: the chip, the number of IPUs and the options that change a price,
--- from the call, the command line and the configuration.
+-- The target of a price: the chip, the number of IPUs and the options that change a price. They
+-- come from the call, the command line and the configuration.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -17,7 +17,7 @@ function teams.current() return core.here().team end
 
 local left_meta = {__close = function(self) core.here().team = self.former end}
 
----To be closed: until then what is made is that strategy's (nil: nobody's).
+---To be closed: until then new programs and variables belong to that strategy (nil: to none).
 ---@param team table?
 function teams.enter(team)
   local former = core.here().team
@@ -37,7 +37,7 @@ function teams.place(replicas) return replicas * launch.index(), replicas * laun
 
 -- ------------------------------------------------ variables
 
-local sharing -- a list, while those that are made wait for a common message
+local sharing -- a list, while new variables wait for a common message
 
 ---A variable was made in a scope: it takes instance 0's value, at once or with others.
 ---@param v userdata
@@ -102,8 +102,8 @@ end
 ---@return table?
 function teams.aggregate_of(v) return aggregated[core.variable_identity(v)] end
 
----The states of all replicas in place of each one's own, while f computes from them in a traced
----function.
+---Calls f in a traced function, where each variable stands for the states of all replicas, not for
+---the state of its own replica.
 ---@param list userdata[]
 ---@param f function
 function teams.with_joined(list, f)

@@ -63,7 +63,7 @@ function benchmark.dataset_benchmark(...)
   return measure(a.dataset, a)
 end
 
----The same for what an infeed queue feeds; not on a queue that a program uses.
+---The same for a dataset in an infeed queue; not for a queue that a program uses.
 ---Units: as dataset_benchmark's
 ---Errors: no infeed queue, counts below 1: `ipu.dataset_benchmark.infeed_benchmark(1, 1, 1)`
 ---Source: dataset_benchmark.infeed_benchmark of Graphcore's TensorFlow 2.6

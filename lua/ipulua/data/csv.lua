@@ -21,7 +21,7 @@ local csv_spec <const> = {
   {"header", "boolean", true}, separator_row, {"dtype", "dtype", "float32"},
   {"label_dtype", "dtype", "int32"},
   {"fill", {"number", "table"}, optional = true,
-    says = "what missing cells become; a table by column"},
+    says = "value of missing cells; a table by column"},
 }
 
 -- Fills by name, as columns are chosen; one of a column that isn't read is a slip.
@@ -57,7 +57,7 @@ local function read_columns(a, dtype, columns)
   return ops.concat(parts, {axis = 1})
 end
 
--- All columns but the label's: names where there is a header, else positions.
+-- All columns but the label's: names if there is a header, else positions.
 local function other_columns(a, names)
   local columns = {}
   for i, name in ipairs(names) do
@@ -94,7 +94,7 @@ end
 local missing <const> = {[""] = true, NA = true, ["N/A"] = true, ["n/a"] = true, null = true,
   NULL = true}
 
--- A number as CSV has them: decimal, without what Lua reads besides.
+-- A number as CSV has them: decimal, without Lua's other forms.
 local function number_of(cell)
   if not cell:find("^%s*[+-]?[%d.]+[eE]?[+-]?%d*%s*$") then
     local word = cell:lower():match("^%s*([+-]?[%a]+)%s*$")
@@ -111,9 +111,9 @@ local function is_beyond(x)
   return (narrow == 0) ~= (x == 0) or math.abs(narrow) == math.huge and math.abs(x) ~= math.huge
 end
 
--- What the numbers of a column have shown so far: a fraction, an integer beyond int32, a number
--- that float32 can't hold or an integer that it rounds, and the records of the first integers that
--- float64 rounds and that int64 can't hold.
+-- Facts about the numbers of a column so far: whether one is a fraction, an integer beyond int32,
+-- or a number that float32 can't hold or rounds to another integer. Also the records of the first
+-- integers that float64 rounds and that int64 can't hold.
 local function add_number(shown, x, is_integer, record)
   if not is_integer then
     shown.fraction, shown.rounded = true, shown.rounded or is_beyond(x)
@@ -131,7 +131,7 @@ local function kind_of(shown)
   return shown.large and "int64" or "int32"
 end
 
--- What the cells of a column show, nil where a cell is no number.
+-- The facts of a column's cells, nil if a cell is no number.
 local function numbers_of(cells)
   local shown = {}
   for i, cell in ipairs(cells) do
@@ -205,7 +205,7 @@ local read_spec <const> = {
   {"path", "string"}, {"columns", "list", optional = true, says = "names; all by default"},
   {"header", "boolean", true}, separator_row,
   {"fill", {"number", "string", "table"}, optional = true,
-    says = "what missing cells become; a table by column"},
+    says = "value of missing cells; a table by column"},
 }
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result

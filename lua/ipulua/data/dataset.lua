@@ -1,4 +1,4 @@
--- The class of datasets: what an element is, and reading elements on the host. The methods that
+-- The class of datasets: the structure of elements, and reading them on the host. The methods that
 -- make a longer chain are in functions.lua and order.lua.
 
 local blame = require "ipulua.base.blame"
@@ -83,12 +83,12 @@ function Dataset:__len()
     count == -1 and "endless" or "read until it ends", count), "value")
 end
 
--- What `for x in ds do` comes to.
+-- Called by `for x in ds do`.
 function Dataset.__call()
   blame.error("a dataset is no function; `for x in ds:iter() do` walks over its elements", "type")
 end
 
--- What `for k, v in pairs(ds) do` comes to.
+-- Called by `for k, v in pairs(ds) do`.
 function Dataset.__pairs()
   blame.error("a dataset is no table; `for x in ds:iter() do` walks over its elements", "type")
 end

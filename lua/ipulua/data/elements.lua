@@ -173,7 +173,7 @@ local function check_names(who, items, value)
   end
 end
 
--- What a host function gave, as tensors of the declared types.
+-- The results of a host function, as tensors of the declared types.
 function elements.checked_element(who, template, types, value)
   local leaves = {}
   local function walk(t, v)

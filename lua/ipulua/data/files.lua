@@ -72,7 +72,7 @@ local path_spec <const> = {{"path", "string"}}
 
 local function ending(path) return path:lower():match("%.(%w+)$") end
 
--- A dataset of the rows of what a file holds: an array, or arrays by name.
+-- A dataset of the rows of a file's content: an array, or arrays by name.
 local function rows_of(who, path, value)
   local first
   for _, name in ipairs(core.is_tensor(value) and {} or structure.sorted_keys(value)) do

@@ -4,6 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
 local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local drawing = require "ipulua.data.draws"
@@ -28,6 +29,30 @@ local function check_result(who, template)
       args.describe(template.static)), "type")
   end
   for _, item in ipairs(template.items or {}) do check_result(who, item[2]) end
+end
+
+-- An element as words: how a function that is called with it would take it.
+local function element_words(template)
+  local is_tuple = elements.is_tuple(template)
+  if is_tuple then return counted(#template.items, "value") end
+  local names = {}
+  for _, item in ipairs(template.items or {}) do
+    if type(item[1]) == "string" then names[#names + 1] = item[1] end
+  end
+  if #names == 0 then return template.leaf and "one value" or "one list" end
+  return string.format("one table, with '%s'; function(x) finds x.%s in it",
+    table.concat(names, "', '"), names[1])
+end
+
+-- A function with more parameters than an element has values would find nil in the last ones.
+local function check_parameters(who, f, dataset)
+  local info = type(f) == "function" and debug.getinfo(f, "Su")
+  if not info or blame.is_own(info.source) then return end
+  local declared = info.nparams
+  local given = elements.is_tuple(dataset.template) and #dataset.template.items or 1
+  if declared <= given then return end
+  blame.error(string.format("%s: the function has %s, but an element of the dataset is %s", who,
+    counted(declared, "parameter"), element_words(dataset.template)), "type")
 end
 
 -- Trace f on components of these types → program, template of its results.
@@ -55,8 +80,8 @@ local function trace_element(who, f, types, template)
   return tracing.end_root(leaves, who, true), result_template
 end
 
--- Results of elements of one shape are what those of others are, but for extents that are known to
--- change (-1 in a).
+-- Results for elements of other shapes equal results for one shape, except in extents that are
+-- known to change (-1 in a).
 local function check_alike(who, a, b, template, other)
   local alike = elements.same_structure(template, other)
   for i, t in ipairs(alike and a or {}) do
@@ -70,7 +95,7 @@ local function check_alike(who, a, b, template, other)
     .. "elements of another", who, elements.text(template, a), elements.text(other, b)), "type")
 end
 
--- Two traces with different extents tell which result extents are unknown.
+-- Two traces with different extents show which result extents are unknown.
 local function unknown_results(who, a, b, template, other)
   local types = {}
   for i, t in ipairs(a) do
@@ -84,18 +109,20 @@ local function unknown_results(who, a, b, template, other)
   return types
 end
 
--- What the library itself refuses would fail in Lua, too, but for asking after values; that stands
--- as it is.
+-- A call that the library itself refuses would fail in Lua, too, and its error stays. So does one
+-- of a misspelt name. The exception are questions for values.
 local function refuse(who, message)
   local own = blame.last and message:sub(-#blame.last.message) == blame.last.message
-  if own and not message:find("is not known while a function is traced", 1, true) then
+  local fails_in_lua = own or message:find("; did you mean '", 1, true)
+  if fails_in_lua and not message:find("is not known while a function is traced", 1, true) then
     error(message, 0)
   end
   blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, "
     .. "element by element", who, message), "value")
 end
 
--- Extents that are tried for unknown ones: what changes with them is unknown in the result.
+-- Extents that are tried in place of unknown ones. Result extents that change with them are
+-- unknown.
 local trials <const> = {{2, 3}, {61, 67}}
 
 local function trace_function(who, f, dataset)
@@ -107,9 +134,9 @@ local function trace_function(who, f, dataset)
   end
   local streams, counters, draws = core.random_place()
   local first, second = table.unpack(trials[1])
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, first),
-    dataset.template)
-  if not ok and elements.has_unknown(types) then -- it may want longer ones
+  local ok, program, template = blame.pcall(trace_element, who, f,
+    elements.representative(types, first), dataset.template)
+  if not ok and elements.has_unknown(types) then -- it may need longer ones
     first, second = table.unpack(trials[2])
     core.set_random_place(streams, counters, draws)
     local longer, made, made_template = pcall(trace_element, who, f,
@@ -122,7 +149,7 @@ local function trace_function(who, f, dataset)
     dataset.template)
   local results = unknown_results(who, program:result_types(), other:result_types(), template,
     other_template)
-  -- whenever a shape comes first, its random ops draw what they would have drawn then
+  -- when a shape comes first doesn't matter: its random ops draw the same numbers
   local function retrace(static)
     local streams_now, counters_now, draws_now = core.random_place()
     core.set_random_place(streams, counters, draws)
@@ -155,9 +182,9 @@ local function sample(dataset)
   return leaves, false
 end
 
--- What a Lua function makes of the first element tells what it makes of all; the first time that
--- this element comes, it isn't computed again, so that the script sees one call for each element.
--- Where it drew random numbers, that holds in the first pass alone.
+-- A Lua function's result for the first element gives the types of all results. When that element
+-- comes, the result isn't computed again, so the script sees one call for each element. Where it
+-- drew random numbers, that holds in the first pass alone.
 local function with_sample(dataset, compute)
   local place = drawing.place()
   local input, real = sample(dataset)
@@ -184,7 +211,7 @@ local map_spec <const> = {
   {"eager", "boolean", false},
   {"deterministic", "boolean", true, says = "changes nothing: order stays"},
   {"output_types", "any", optional = true, of = "dtype or table of dtypes",
-    says = "of what f gives; for eager"},
+    says = "of f's results; for eager"},
   {"output_shapes", "any", optional = true, of = "shape or table of shapes",
     says = "-1 where an extent varies; for eager"},
 }
@@ -243,6 +270,7 @@ end
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
+  check_parameters("map", a.f, self)
   if a.eager or host_strings.components(self.template) then return map_eager(self, a) end
   if a.output_types ~= nil or a.output_shapes ~= nil then
     blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
@@ -254,7 +282,7 @@ end
 
 local filter_spec <const> = {{"predicate", "callable"}, {"eager", "boolean", false}}
 
--- What a predicate called in Lua gave, as a traced one must give it.
+-- The result of a predicate called in Lua, in the form of a traced one's.
 local function answer_of(value)
   if type(value) == "boolean" then return core.tensor(value, "bool") end
   if core.is_tensor(value) then
@@ -272,6 +300,7 @@ end
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
+  check_parameters("filter", a.predicate, self)
   if a.eager or host_strings.components(self.template) then
     return Dataset(self.handle:filter_host(drawing.of_elements(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
@@ -284,8 +313,9 @@ function Dataset:filter(...)
   return Dataset(self.handle:filter(program, retrace, results), self.template)
 end
 
--- f makes a dataset of an element; what the first one's elements are holds for all.
+-- f makes a dataset of an element. The first one's elements give the types of all.
 local function dataset_function(who, f, dataset)
+  check_parameters(who, f, dataset)
   local template
   local make, first = with_sample(dataset, function(leaves)
     local made = call_with(f, dataset, leaves)

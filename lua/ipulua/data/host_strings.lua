@@ -58,7 +58,7 @@ function host_strings.value(tensor)
   return strings_of(#tensor.shape == 0 and tensor:item() or tensor:totable())
 end
 
----Which components of a template are texts: a set of their positions, nil where there are none.
+---Which components of a template are texts: a set of their positions, nil if there are none.
 ---@param template table
 ---@return table<integer, boolean>?
 function host_strings.components(template)

@@ -10,7 +10,7 @@ local image = {}
 local read_rows <const> = {
   {"path", "string"},
   {"channels", "integer", optional = true, range = "[1, 4]",
-    says = "1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; what the file has by default"},
+    says = "1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; by default as in the file"},
 }
 
 ---A PNG or JPEG file's picture.

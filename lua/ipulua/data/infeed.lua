@@ -1,4 +1,4 @@
--- How programs read datasets: IPUInfeedQueue, and what a dataset's iterator() gives.
+-- How programs read datasets: IPUInfeedQueue, and the iterator of a dataset.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -72,7 +72,7 @@ infeed.check_feedable = check_feedable
 
 local most_ahead <const> = 255 -- elements
 
--- What a queue must know of batches that may be smaller, or have any shape.
+-- A queue's facts about batches that may be smaller, or have any shape.
 local function whole_of(dataset)
   return rawget(dataset, "gathered"), rawget(dataset, "first_types")
 end

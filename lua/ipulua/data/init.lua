@@ -69,9 +69,9 @@ local generator_spec <const> = {
     says = "in the same structure; -1 where an extent varies"},
 }
 
--- f(), whose words about a yield, which a Python generator has, say what is wanted here.
+-- f(). An error about a yield, as in a Python generator, explains the form that is needed here.
 local function start(f)
-  local results = table.pack(pcall(f))
+  local results = table.pack(blame.pcall(f))
   if results[1] then return table.unpack(results, 2, results.n) end
   local problem = results[2]
   if type(problem) == "string" and problem:find("attempt to yield", 1, true) then
@@ -81,7 +81,7 @@ local function start(f)
   error(problem, 0)
 end
 
--- What an iterator gave: several values are a tuple, which may come as one table, too.
+-- The values of an iterator: several values are a tuple, which may also come as one table.
 local function element_of(template, values)
   local count = values.n
   values.n = nil
@@ -189,7 +189,7 @@ function data.__names()
   return names
 end
 
--- tf.data.Dataset.from_tensor_slices: the class answers to what makes datasets, too.
+-- tf.data.Dataset.from_tensor_slices: the class also has the functions that make datasets.
 local makers <const> = {"from_tensors", "from_tensor_slices", "from_generator", "range", "zip"}
 local made = {}
 for _, name in ipairs(makers) do made[name] = data[name] end

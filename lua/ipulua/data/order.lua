@@ -176,7 +176,7 @@ local function padded(types, list, shapes, values)
   return leaves
 end
 
--- What the batches of all buckets have in common.
+-- The common properties of all buckets' batches.
 local function bucket_types(self, a, shapes, values)
   local sizes, same = a.bucket_batch_sizes, a.drop_remainder
   for _, size in ipairs(sizes) do same = same and size == sizes[1] end
@@ -332,7 +332,7 @@ end
 
 local cache_spec <const> = {{"filename", "string", ""}}
 
----Keep what the first full pass reads, in memory or in a file.
+---Keeps the elements of the first full pass, in memory or in a file.
 ---Shapes: as they were
 ---Errors: a file that can't be written, when it is read: `ds:cache(1)`
 ---@return Dataset

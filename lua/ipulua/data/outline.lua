@@ -1,4 +1,4 @@
--- A dataset that only says what its elements are: for programs that are priced and never run.
+-- A dataset that only has the types of its elements, for programs that are priced and never run.
 -- Nothing is allocated.
 
 local core = require "ipulua.core"

@@ -81,8 +81,8 @@ function IPUOutfeedQueue:form_of(template)
   return #self.forms
 end
 
--- Values that are there, as they were put in; if there are none, none of what the newest program
--- puts in.
+-- The values in the queue, as they were enqueued; if there are none, an empty result for the newest
+-- program's values.
 local function take(self, most)
   local tensors, form = self.queue:take(most)
   local newest = self.newest
@@ -192,7 +192,7 @@ local function unstack(tensors)
   return list
 end
 
--- What `for x in outfeed do` comes to.
+-- Called by `for x in outfeed do`.
 function IPUOutfeedQueue.__call()
   blame.error("an outfeed is no function; `for x in outfeed:iter() do` walks over its values",
     "type")
@@ -224,7 +224,7 @@ function IPUOutfeedQueue:iter(job)
   end
 end
 
----Forgets what has not been dequeued; not while a program runs with it.
+---Drops values that were not dequeued; not while a program runs with it.
 ---@return Operation
 function IPUOutfeedQueue:deleter()
   self.queue:clear()

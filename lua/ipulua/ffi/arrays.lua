@@ -1,4 +1,4 @@
--- Numbers for C: what nested lists, lists of integers and arrays of C's hold, as arrays of a dtype.
+-- Numbers for C: nested lists, lists of integers and C's arrays, as arrays of a dtype.
 
 local ffi = require "ffi"
 
@@ -61,8 +61,8 @@ return function(base)
     for i = 1, length do flatten(data[i], shape, depth + 1, out) end
   end
 
-  -- An array of C's of these numbers; what its dtype doesn't have is an error, as in Lua 5.4, and
-  -- not cut to fit.
+  -- A C array of these numbers. A number that its dtype doesn't have is an error, as in Lua 5.4,
+  -- and isn't cut to fit.
   local function array_of(what, numbers, dtype)
     local range = integers[dtype]
     for i = 1, #numbers do
@@ -126,9 +126,9 @@ return function(base)
     end
   end
 
-  -- An array of C's as one of a dtype's: { what to read, how many elements, nil: not known}. Where
-  -- the elements are of another type their values are taken, which a pointer, whose length nobody
-  -- knows, doesn't allow. What stands behind void * is taken on trust.
+  -- A C array as one of a dtype: {pointer to read, number of elements, nil: unknown}. Elements of
+  -- another type are converted. A pointer's can't be, since its length is unknown. The elements at
+  -- a void * aren't checked.
   local function array_from(what, data, dtype)
     local ctype = ffi.typeof(data)
     local name, is_array = element_of(ctype)

@@ -1,5 +1,5 @@
--- The C library for ipulua.ffi: it is found, loaded and asked for a context. What its calls have in
--- common, in a table that the other files of this folder add to.
+-- The C library for ipulua.ffi: it is found, loaded and asked for a context. The table of common
+-- functions, which the other files of this folder extend.
 
 local ffi = require "ffi"
 local json = require "ipulua.ffi.json"
@@ -18,7 +18,7 @@ local function is_file(path)
   return file ~= nil
 end
 
--- IPULUA_LIBRARY, then what lies beside ffi.lua (PREFIX/share/lua/5.1/ipulua, or lua/ipulua),
+-- IPULUA_LIBRARY, then the folders beside ffi.lua (PREFIX/share/lua/5.1/ipulua, or lua/ipulua),
 -- then the loader's own search.
 local function find_library()
   local named = os.getenv("IPULUA_LIBRARY")
@@ -85,7 +85,7 @@ return function()
       .. (value == nil and "none" or "a " .. type(value)))
   end
 
-  -- The collector can't see what C allocates: it is told by collecting after so many bytes.
+  -- The collector can't see memory of C, so it is run after this many bytes.
   local LIMIT = 32 * 1024 * 1024
   local unseen = 0
   local function note(bytes)
@@ -95,11 +95,19 @@ return function()
     collectgarbage()
   end
 
-  -- What C reads by pointer must not be collected meanwhile: a use behind the call keeps it, also
-  -- in compiled code.
+  -- An object that C reads by pointer must not be collected meanwhile. A use after the call keeps
+  -- it, also in compiled code.
   local function hold(x) ipu._held = x.p or next(x) end
 
-  -- A text that C hands out through the last argument.
+  -- Room for the results of one call, which are taken before the next call.
+  local max_results = 4096
+  local room_for, results_count = {}, ffi.new("int[1]")
+  local function room(ctype)
+    room_for[ctype] = room_for[ctype] or ffi.new(ctype .. "[?]", max_results)
+    return room_for[ctype], max_results, results_count
+  end
+
+  -- A text that C returns through the last argument.
   local function text_of(f, ...)
     local out = ffi.new("const char *[1]")
     local arguments = {...}
@@ -110,6 +118,6 @@ return function()
 
   return {
     C = C, ipu = ipu, context = context, check = check, raise = raise, want = want, note = note,
-    hold = hold, text_of = text_of, max_results = 64, -- of one call
+    hold = hold, text_of = text_of, room = room,
   }
 end

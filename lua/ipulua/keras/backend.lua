@@ -323,14 +323,14 @@ function backend.cast_to_floatx(x)
   return ops.cast(core.is_tensor(x) and x or ops.tensor(x), backend.floatx())
 end
 
----Where the channels of pictures are when a layer isn't told.
+---The channels' axis of pictures if a layer doesn't set it.
 function backend.image_data_format() return "channels_last" end
 
 ---Begins to count the names of layers anew.
 function backend.clear_session() names.reset() end
 backend.reset_uids = backend.clear_session
 
--- What keras.backend has beside the functions of tensors: {names, what to use}.
+-- Members of keras.backend beside the functions of tensors: {names, replacement}.
 local missing = {}
 for _, group in ipairs{
   {"eval function placeholder", "tensors have their numbers, t:totable(); a program is made by "
@@ -380,7 +380,7 @@ about.say("backend", {
   {"categorical_crossentropy",
     text = "−Σ y log p; targets are one-hot: {[..., classes], [..., classes]} → [...]."},
   {"clip", text = "Values outside the bounds become the nearest bound; nil is none."},
-  {"concatenate", text = "Tensors one behind the other: [..., a], [..., b] → [..., a + b]."},
+  {"concatenate", text = "Tensors one after the other: [..., a], [..., b] → [..., a + b]."},
   {"constant", text = "As `ipu.constant`."},
   {"count_params", text = "The number of elements, an integer."},
   {"cumprod", text = "Running products along an axis."},

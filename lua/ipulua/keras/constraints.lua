@@ -108,7 +108,7 @@ function constraints.get(value)
 end
 
 about.say("constraints", {
-  {"Constraint", text = "What every constraint is: own ones extend it with `project(w)`, the new "
+  {"Constraint", text = "The base of all constraints; extend it with `project(w)`, the new "
     .. "weight."},
   {"MaxNorm", text = "Vectors along an axis no longer than max_value."},
   {"MinMaxNorm", text = "Vectors along an axis neither shorter nor longer."},

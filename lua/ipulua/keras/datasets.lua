@@ -49,8 +49,8 @@ local function find(name, path, files)
   return nil
 end
 
--- An error that lists where was looked for what; other_name: of the folder, as the set's makers
--- call it.
+-- An error that lists the missing files and the searched places; other_name: the folder's name as
+-- the set's makers give it.
 local function missing(name, path, files, other_name)
   local wanted, tried, seen = {}, {}, {}
   for i, names in ipairs(files) do wanted[i] = type(names) == "table" and names[1] or names end
@@ -374,7 +374,7 @@ end
 for _, name in ipairs{"mnist", "fashion_mnist", "cifar10", "cifar100", "text", "imdb"} do
   modules.guard("keras.datasets." .. name, datasets[name])
 end
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local no_downloads <const> = "nothing is downloaded; "
 local not_offered <const> = {
   boston_housing = no_downloads .. "read its file by ipu.load or ipu.data.from_csv",

@@ -32,7 +32,7 @@ end
 ---@field lines string[]
 ---@field from integer[] positions of the layers that it reads, rising
 
--- The layers in order, each with what it reads.
+-- The layers in order, each with the layers that it reads.
 local function read_layers(model, a)
   local layers, place, seen = {}, {}, {}
   for i, layer in ipairs(model:sublayers()) do
@@ -86,7 +86,8 @@ local function size_of(layer)
   layer.height = #layer.lines * line_height + 2 * padding
 end
 
--- A layer's rank is the longest way to it; in a rank layers stand in the order of what they read.
+-- A layer's rank is the longest way to it. In a rank, layers are in the order of the layers that
+-- they read.
 local function rank_layers(layers)
   local ranks = {}
   for i, layer in ipairs(layers) do
@@ -147,7 +148,7 @@ local function draw_box(out, layer)
   end
 end
 
--- From the middle of a box' far side to the middle of the next one's near side.
+-- From the middle of a box' far side to the middle of the next box' near side.
 local function draw_arrow(out, from, to, is_down)
   local x1, y1 = from.x + from.width / 2, from.y + from.height
   local x2, y2 = to.x + to.width / 2, to.y

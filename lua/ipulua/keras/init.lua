@@ -1,4 +1,4 @@
--- ipulua.keras: layers, models and what trains them. Modules load when they are first asked for.
+-- ipulua.keras: layers, models and training. Modules load when they are first used.
 
 local blame = require "ipulua.base.blame"
 local elsewhere = require "ipulua.base.elsewhere"
@@ -6,7 +6,7 @@ local modules = require "ipulua.base.modules"
 local nearest = require "ipulua.nearest"
 local registry = require "ipulua.base.parts.registry"
 
-require "ipulua" -- what it sets up, such as reports of programs
+require "ipulua" -- its effects are needed, such as reports of programs
 
 local keras = {}
 

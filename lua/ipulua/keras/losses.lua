@@ -198,12 +198,16 @@ function losses.reduce(per_sample, sample_weight, reduction)
   end
   if reduction == "none" then return per_sample end
   if reduction == "sum" or per_sample.size == 0 then return ops.reduce_sum(per_sample) end
-  return ops.reduce_mean(per_sample) -- whose sum may be greater than what half precision holds
+  return ops.reduce_mean(per_sample) -- its sum may exceed the range of half precision
 end
 
 function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then
     sample_weight = sample_weight.sample_weight
+  end
+  if y_pred == nil and args.is_plain(y_true)
+    and (y_true.y_true ~= nil or y_true.y_pred ~= nil) then
+    y_true, y_pred, sample_weight = y_true.y_true, y_true.y_pred, y_true.sample_weight
   end
   if y_true == nil or y_pred == nil then
     blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name,
@@ -215,15 +219,19 @@ function Loss:__call(y_true, y_pred, sample_weight)
     or self.reduction)
 end
 
--- What two different shapes most likely come from.
+-- The likely cause of two different shapes.
 local function shape_hint(who, a, b)
   if who:find("ategorical") and #a == #b and a[#a] == 1 and b[#b] > 1 then
     return "; for labels that are numbers of classes there is sparse_categorical_crossentropy"
   end
+  if who:find("inary") and #a == #b and a[#a] == 1 and b[#b] > 1 then
+    return "; it wants one output, Dense(1), or a label for each output; for numbers of classes "
+      .. "there is sparse_categorical_crossentropy"
+  end
   return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end
 
----y_true and y_pred as a loss function wants them: tensors of one floating dtype, of shapes that
+---y_true and y_pred in the form of a loss function: tensors of one floating dtype, of shapes that
 ---match.
 ---@return userdata y_true, userdata y_pred
 ---@package
@@ -346,8 +354,8 @@ for short, long in pairs{
 about.say("losses", {
   {"BinaryCrossentropy", text = "−mean(y log p + (1 − y) log(1 − p)), with label smoothing and "
     .. "from_logits"},
-  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy of which a prediction that is sure counts "
-    .. "less: times (1 − p of the label)^gamma",
+  {"BinaryFocalCrossentropy", text = "BinaryCrossentropy times (1 − p of the label)^gamma, so that "
+    .. "sure predictions count less",
     source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CTCLoss", text = "connectionist temporal classification: called with (labels, predictions), a "
     .. "dictionary's lengths beside",
@@ -357,7 +365,7 @@ about.say("losses", {
     source = "Lin et al. 2017, Focal loss for dense object detection"},
   {"CategoricalHinge", text = "max(0, 1 + max((1 − y)·p) − Σ y·p)"},
   {"CosineSimilarity", text = "minus the cosine of the angle between y and p"},
-  {"FunctionLoss", text = "What a plain function becomes as the loss of compile.",
+  {"FunctionLoss", text = "A plain function as the loss of compile.",
     keras = "what tf.keras calls LossFunctionWrapper"},
   {"Hinge", text = "mean(max(1 − y·p, 0)), labels −1 and 1 (0 counts as −1)"},
   {"Huber", text = "½e² where |e| ≤ delta, else delta·|e| − ½delta², averaged",
@@ -365,7 +373,7 @@ about.say("losses", {
   {"KLDivergence", text = "Σ y log(y / p)",
     source = "Kullback & Leibler 1951 (Ann. Math. Statist. 22)"},
   {"LogCosh", text = "mean(log(cosh(p − y)))"},
-  {"Loss", text = "What every loss is: own ones extend it with `call(y_true, y_pred)`, which gives "
+  {"Loss", text = "The base of all losses; extend it with `call(y_true, y_pred)`, which gives "
     .. "a number for each sample."},
   {"MeanAbsoluteError", text = "mean(|y − p|)"},
   {"MeanAbsolutePercentageError", text = "100 · mean(|y − p| / max(|y|, 1e-7))"},

@@ -54,7 +54,7 @@ function regularizers.l1_l2(...)
   return L1L2{l1 = a.l1, l2 = a.l2}
 end
 
--- Under this name it has its own defaults, not those of the class, which are 0.
+-- Under this name it has its own defaults. The class' defaults are 0.
 regularizers._named = {l1_l2 = regularizers.l1_l2}
 
 ---A regularizer from its name, its description {class_name =, config =}, or itself.
@@ -67,7 +67,7 @@ end
 about.say("regularizers", {
   {"L1", text = "l1 · Σ|x|."},
   {"L2", text = "l2 · Σx²."},
-  {"Regularizer", text = "What every regularizer is: own ones extend it with `penalty(x)`, a "
+  {"Regularizer", text = "The base of all regularizers; extend it with `penalty(x)`, a "
     .. "number."},
   {"l1", text = "Calls L1."},
   {"l1_l2", text = "Calls L1L2."},

@@ -253,7 +253,7 @@ function utils.generate_text(...)
     local first = math.max(1, #numbers - window + 1)
     local seen = table.move(numbers, first, #numbers, 1, {})
     local used = #seen
-    -- what follows doesn't matter to a causal model
+    -- later positions don't matter to a causal model
     while extent > 0 and #seen < window do seen[#seen + 1] = 0 end
     local logits = model:predict_on_batch(core.tensor({seen}, "int32"))
     local shape = logits.shape
@@ -265,7 +265,7 @@ function utils.generate_text(...)
   return a.vocabulary:decode(numbers)
 end
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local no_downloads <const> = "nothing is downloaded; "
 local no_queue <const> = "datasets have threads of their own"
 local missing <const> = {

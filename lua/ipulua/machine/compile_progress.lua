@@ -1,6 +1,5 @@
--- --show_progress_bar: a line on standard error that tells how far the compilation of a program has
--- come. `auto`: on a terminal only, once it has taken a while; the line goes again unless it took
--- long.
+-- --show_progress_bar: a line on standard error that shows the progress of a compilation. `auto`:
+-- on a terminal only, once it has taken a while. The line is cleared again unless it took long.
 
 local config = require "ipulua.config"
 local core = require "ipulua.core"
@@ -12,17 +11,16 @@ local compile_progress = {appears = 0.5, stays = 2.0}
 
 local width <const> = 20
 
--- Events of ipu.func in the order of a compilation: per cent done, what is done next.
+-- Events of ipu.func in the order of a compilation: per cent done, and the next part.
 local steps <const> = {trace = {0, "tracing"}, lower = {50, "lowering"},
   compile = {100, "finished"}}
 
--- name and start of what compiles, whether it is watched anyhow, and how long the line is that was
--- drawn
+-- name and start of the compilation, whether it is watched anyhow, and the length of the drawn line
 local state = {}
 local function write_stderr(s) io.stderr:write(s) end
 local write = write_stderr
 
--- What the flag asks for a compilation that begins now; nil: nothing to show.
+-- The flag's setting for a compilation that begins now; nil: nothing to show.
 local function begin(name)
   local wanted = config.flag("show_progress_bar")
   if wanted == "false" or wanted == "auto" and not terminal.is_terminal() then return {} end

@@ -1,4 +1,4 @@
--- What pricing a program that isn't run takes: nothing of its size is made, no random number drawn.
+-- Pricing a program that isn't run: nothing of its size is made, and no random number is drawn.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -20,7 +20,7 @@ local drawn_meta <const> = {__close = function(self)
   core.set_random_place(self[1], self[2], self[3], true)
 end}
 
----To be closed: what is traced until then draws no random numbers that others would draw.
+---To be closed: until then, tracing draws no random numbers that later code would draw.
 function pricing.draw_nothing() return setmetatable({core.random_place()}, drawn_meta) end
 
 ---Devices have 1, 2, 4 … IPUs; the IPU Model takes any number.

@@ -1,5 +1,5 @@
--- What would make a program fit and changes the program itself: it is traced again, on less data or
--- spread over more IPUs, and priced. Nothing runs; a change that can't be traced is left out.
+-- Remedies that change a program so that it fits. The program is traced again, with less data or on
+-- more IPUs, and priced. Nothing runs. A change that can't be traced is left out.
 
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"

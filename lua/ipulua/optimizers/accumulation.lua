@@ -49,7 +49,7 @@ local function reciprocal(count, dtype)
   return cast(1 / cast(count, "float32"), dtype)
 end
 
--- Weights of what is there already and of what comes, for the mean of n + 1 values.
+-- Weights of the old mean and of the new value, for the mean of n + 1 values.
 local function running_weights(n, dtype)
   local before = cast(n, "float32")
   local after = before + 1

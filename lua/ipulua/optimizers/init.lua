@@ -67,7 +67,7 @@ function CrossReplicaOptimizer:init(...)
   local a = args.check("CrossReplicaOptimizer", wrapper_spec, ...)
   IpuOptimizer.init(self, a.opt, a.name)
   local inside = a.opt
-  while inside do -- what it wraps gets the means
+  while inside do -- the wrapped optimizer gets the means
     inside.gets_means = true
     inside = inside.wrapped
   end

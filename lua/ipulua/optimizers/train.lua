@@ -1,6 +1,6 @@
--- ipu.train: optimizers as graphs use them, minimize(loss) and its two halves. They work wherever a
--- loss is symbolic (a session's graph, a traced function, a loop), and apply_gradients also at
--- once, on what a tape gave.
+-- ipu.train: optimizers as graphs use them, with minimize(loss) and its two halves. They work with
+-- any symbolic loss, in a session's graph, a traced function or a loop. apply_gradients also takes
+-- a tape's gradients at once.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -77,8 +77,8 @@ function Optimizer:__tostring()
   return class.text(self, fields)
 end
 
--- Its value is what was restored for it, else what make() gives. Variables' names differ when a
--- script makes them twice: in a checkpoint a slot goes by its position in the order of making.
+-- Its value is the restored one, else make(). If a script makes variables twice, their names
+-- differ. So in a checkpoint a slot is known by its position in the order of making.
 local function add_slot(self, name, slot, dtype, shape, make)
   local v = variables.declare(name, dtype, shape, false)
   local path = string.format("%s/%d/%s", self.name, #self.made + 1, slot)
@@ -178,8 +178,8 @@ local compute_spec <const> = {
   {"grad_loss", "any", optional = true, of = "tensor", says = "upstream gradient; ones by default"},
 }
 
----Pairs {gradient, variable} of what the loss depends on; the gradient is nil where there is no
----path.
+---Pairs {gradient, variable} of the variables that the loss depends on; the gradient is nil if
+---there is no path.
 ---Shapes: loss any, summed; each gradient has its variable's shape
 ---Errors: a loss that is not symbolic:
 ---`ipu.train.GradientDescentOptimizer(0.1):compute_gradients(x)`
@@ -206,7 +206,7 @@ function Optimizer:compute_gradients(...)
   return given
 end
 
----Makes one update of one variable; subclasses define it. The result is what was assigned.
+---Makes one update of one variable; subclasses define it. Returns the assigned value.
 ---Shapes: g and v alike
 ---Errors: always, unless a subclass defines it: `ipu.train.Optimizer():apply_gradient(x, v)`
 ---@param g userdata
@@ -352,7 +352,7 @@ end
 
 -- ------------------------------------------------ the rules
 
--- rule: of rules.lua; begin_update leaves in self.prepared what it needs beside the rate.
+-- rule: of rules.lua. begin_update leaves values that it needs beside the rate in self.prepared.
 local function define(name, spec, init, rule, methods)
   local Class = Optimizer:extend(name)
   function Class:init(...)
@@ -399,7 +399,7 @@ rules.momentum_of_gradients)
 ---`ipu.train.AdamOptimizer{beta_1 = 0.5}`
 ---Source: arXiv:1412.6980; tf.compat.v1.train.AdamOptimizer of TensorFlow 2.6
 ---@class AdamOptimizer: Optimizer
--- The powers of the betas are variables: they advance once for each update, whoever drives it.
+-- The powers of the betas are variables. They advance once for each update, in any kind of loop.
 define("AdamOptimizer", {
   {"learning_rate", "any", 0.001, one = true, check = is_rate,
     of = "number, tensor or function that gives one"}, {"beta1", "number", 0.9},

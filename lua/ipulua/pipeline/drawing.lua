@@ -1,6 +1,6 @@
 -- A timetable to scale, as SVG: a lane for each IPU, a box for each pass, hatched bubbles between
--- them. Times are those of the machine model: a time step lasts as long as the IPU that has the
--- most to do in it, and then all hand over.
+-- them. Time is counted as in the machine model. A time step lasts as long as its slowest IPU, and
+-- ends for all IPUs together.
 
 local counted = require "ipulua.base.counted"
 
@@ -8,12 +8,13 @@ local drawing = {}
 
 local width <const>, left <const>, right <const>, top <const> = 960, 64, 92, 58
 local lane <const>, gap <const>, letter <const> = 26, 6, 6.2
--- Of the first and the second stage of an IPU, and so on in turns.
-local colours <const> = {forward = {"#2563eb", "#60a5fa"}, backward = {"#c2410c", "#fb923c"}}
+-- Shades of the stages of an IPU, in turns, and the colour of the digits on each.
+local colours <const> = {forward = {"#2563eb", "#93c5fd"}, backward = {"#c2410c", "#fdba74"}}
+local digits <const> = {"#fff", "#111827"}
 
--- Passes {ipu, kind, stage, micro_batch, from, to} with their times; where each time step ends; the
--- IPUs in order. length(entry) is how long a pass takes. By dependencies a pass begins when the one
--- before it of its micro-batch is done and its IPU is free; a step ends with the last such pass.
+-- Three results: passes {ipu, kind, stage, micro_batch, from, to}, the end of each time step, and
+-- the IPUs in order. length(entry) is the duration of a pass. By dependencies a pass begins once
+-- its IPU is free and the previous pass of its micro-batch is done. A step ends with its last pass.
 ---@param order table[] as the field of a timetable
 ---@param length fun(entry: table): number
 ---@param timing? string steps by default
@@ -49,15 +50,15 @@ local function escape(text)
   return (text:gsub("[&<>]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;"}))
 end
 
--- A pass: a box with its micro-batch, where there is room for the digits.
-local function draw_pass(put, p, shade, x, y, wide)
+-- A pass: a box, with the number of its micro-batch if the digits fit.
+local function draw_pass(put, p, shade, x, y, wide) -- shade: 1 or 2
   local text = tostring(p.micro_batch)
   put('<rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s" stroke="#fff" '
     .. 'stroke-width="0.6"><title>%s pass of micro-batch %d, stage %d</title></rect>', x, y, wide,
-    lane, shade, p.kind, p.micro_batch, p.stage)
+    lane, colours[p.kind][shade], p.kind, p.micro_batch, p.stage)
   if wide >= letter * #text + 2 then
-    put('<text x="%.2f" y="%d" text-anchor="middle" fill="#fff">%s</text>', x + wide / 2, y + 17,
-      text)
+    put('<text x="%.2f" y="%d" text-anchor="middle" fill="%s">%s</text>', x + wide / 2, y + 17,
+      digits[shade], text)
   end
 end
 
@@ -74,15 +75,14 @@ local function shades(passes)
   return of
 end
 
--- A lane: the bubbles below, the passes on them.
+-- A lane: a hatched bar of bubbles, and the passes over it.
 local function draw_lane(put, passes, shade_of, ipu, y, scale, total)
   put('<text x="8" y="%d">IPU %d</text>', y + 17, ipu)
   put('<rect x="%d" y="%d" width="%.2f" height="%d" fill="url(#bubble)"/>', left, y, total * scale,
     lane)
   for _, p in ipairs(passes) do
     if p.ipu == ipu then
-      draw_pass(put, p, colours[p.kind][shade_of[p.stage]], left + p.from * scale, y,
-        (p.to - p.from) * scale)
+      draw_pass(put, p, shade_of[p.stage], left + p.from * scale, y, (p.to - p.from) * scale)
     end
   end
 end

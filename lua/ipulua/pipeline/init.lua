@@ -68,7 +68,7 @@ local rows <const> = {
   {"replicated_optimizer_state_sharding", "boolean", false,
     says = "a share of them for each replica"},
   {"offload_activations", "boolean", optional = true,
-    says = "what forward passes keep, in streaming memory"},
+    says = "activations kept for backward passes, in streaming memory"},
   {"offload_gradient_accumulation_buffers", "boolean", optional = true,
     says = "sums of gradients in streaming memory"},
   {"replicated_weight_sharding", "boolean", optional = true,
@@ -188,7 +188,7 @@ local function check_count(a, facts)
   facts.count = a.count
 end
 
--- What was given, checked: positions, count, facts, training … beside the arguments.
+-- The checked arguments, with positions, count, facts, training … beside them.
 local function read(...)
   local a = args.check(who, rows, ...)
   a.positions = read_stages(a.computational_stages)
@@ -405,7 +405,7 @@ local function trace(a)
     sum_dtype = a.accumulate_outfeed_dtype, ipu_of = a.ipu_of,
     last_stage = #a.facts.ipu_of - 1, trace = function() return trace_micro_batch(a) end,
   }, a.repeat_count)
-  check_count(a, a.facts) -- last: what is wrong in a stage shows first
+  check_count(a, a.facts) -- last, so that an error in a stage shows first
   return operation.new(a.name)
 end
 

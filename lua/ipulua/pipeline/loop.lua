@@ -30,8 +30,8 @@ end
 
 local closed_meta <const> = {__close = function(self) core.here().iteration = self.former end}
 
--- What the loop carries, each from zeros on: types = {dtype, shape}, and the results of a
--- micro-batch.
+-- The values that the loop carries, each from zeros on: types = {dtype, shape}, and the results of
+-- a micro-batch.
 local Carried = {}
 Carried.__index = Carried
 
@@ -117,8 +117,8 @@ end
 
 local function argument_like(x) return core.trace_argument(x.dtype, x.shape, "final") end
 
--- What comes after the last micro-batch, traced while the body still is open, so that it may use
--- values of the body: they are those of the last micro-batch, and leave the loop too.
+-- The part after the last micro-batch. It is traced while the body is still open, so that it may
+-- use values of the body. They are the last micro-batch's, and leave the loop, too.
 local function trace_after(work, carried)
   core.trace_begin(true, true)
   local finals, at = {}, 0

@@ -1,5 +1,5 @@
--- What of a pipeline goes to its outfeed: the last stage's outputs, without masked ones, or the
--- loss; each micro-batch, or summed over a run.
+-- The values that a pipeline enqueues: the last stage's outputs, without masked ones, or the loss;
+-- of each micro-batch, or summed over a run.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -71,7 +71,7 @@ function outputs.choose(who, a, results, loss)
   return value
 end
 
----Enqueues a micro-batch's values, or gives those that are to be summed.
+---Enqueues a micro-batch's values, or returns the values that are to be summed.
 ---@return userdata[]
 function outputs.enqueue(a, value)
   if value == nil then return {} end

@@ -1,6 +1,5 @@
--- What a pipeline is beside its functions: the schedule, which IPU each stage is on, what is
--- computed again or kept elsewhere. The core makes timetables of it; here it is checked in the
--- words of those who write it down.
+-- The plan of a pipeline: the schedule, the IPU of each stage, recomputation and offloading. The
+-- core makes timetables of it. Here it is checked, in the words of the public functions.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -97,7 +96,7 @@ end
 function plans.check_device(who, shards, ordinal)
   local ipus = config.device(ordinal).ipus
   if ipus % shards == 0 and ipus >= shards then return end
-  -- as many as the program wants
+  -- as many as the program needs
   if core.is_estimating() and not config.is_configured() then return end
   blame.error(string.format("%s: the number of shards, %d, must divide the number of IPUs of the "
     .. "device, %d; "
@@ -120,11 +119,11 @@ local function recomputation(who, mode, schedule, training)
   return training and config.get("allow_recompute") and way or "none"
 end
 
--- ------------------------------------------------ a schedule of one's own
+-- ------------------------------------------------ a schedule given as time steps
 
 local passes <const> = {forward = false, backward = true, f = false, b = true}
 
--- What a call has the schedule as.
+-- The schedule as a call gave it.
 local function option_of(who) return who == "timetable" and "schedule" or "pipeline_schedule" end
 
 -- {ipu =, kind =, stage =, micro_batch =}, or the same by position.

@@ -28,7 +28,7 @@ local function check_list(who, name, list, positions)
   end
 end
 
----Refuses lists of another length than the stages, and what is no PipelineStageOptions.
+---Refuses lists of another length than the stages, and values that are no PipelineStageOptions.
 ---@param who string
 ---@param a table with forward_propagation_stages_poplar_options and so on
 ---@param positions integer
@@ -65,7 +65,7 @@ local kinds <const> = {
   product_share = {"matmul_options", share}, convolution_share = {"convolution_options", share},
 }
 
--- By kind what the options say, else what holds around.
+-- By kind, the value of the options, else of the settings around.
 local function codes(options, around)
   local found = {}
   for kind, row in pairs(kinds) do
@@ -85,7 +85,7 @@ function stage_options.around()
   return now
 end
 
----New nodes take these options, where they say nothing what held around.
+---New nodes take these options. Options that aren't given are as before.
 ---@param options PipelineStageOptions?
 ---@param around table<string, integer>
 function stage_options.enter(options, around)
@@ -100,8 +100,8 @@ function stage_options.scope(options)
   return setmetatable({}, {__close = function() stage_options.enter(nil, around) end})
 end
 
--- The nodes of gradients inherit the options of the forward pass' nodes, which is no business of
--- theirs: they take those of the backward pass.
+-- Nodes of gradients would inherit the options of the forward pass. They take the options of the
+-- backward pass instead.
 ---@param a table
 ---@param position_of integer[] the position of each stage, from 0
 ---@param first integer the gradients' first node

@@ -105,8 +105,8 @@ function Timetable:add_measures(measured)
   end
 end
 
--- How long a time step is: as long as the IPU that has the most to do; where both kinds of passes
--- may stand in it, all forward ones, then all backward ones.
+-- The length of a time step: its slowest IPU's. In a step with both kinds of passes, forward passes
+-- come first, then backward passes.
 local function step_cycles(row, cycles, grouped)
   local here, longest, busy = {}, {}, 0
   for _, e in ipairs(row) do
@@ -223,7 +223,7 @@ local function bytes_text(n)
   return string.format("%.2f GiB", n)
 end
 
--- What is known of each stage: of a schedule alone, how deep its stash is.
+-- The facts of each stage; of a schedule alone the depth of its stash.
 local function stage_table(self, lines)
   local form = self.stage_ops and "%-8s%-8s%-14s%-14s%s" or "%-8s%s"
   lines[#lines + 1] = form:format("stage", "stash", "ops F + B", "cycles", "bytes")
@@ -255,8 +255,8 @@ end
 
 -- ------------------------------------------------ to scale
 
--- How long passes are, and in what: of something compiled as they are priced, else as they are
--- said.
+-- The lengths of passes and their unit: priced cycles of a compiled program, else the given
+-- lengths.
 local function lengths(self, a)
   if self.cycles and not (a.forward or a.backward) then
     return function(e) return self.cycles[e.stage .. "@" .. e.ipu][e.kind] end, "cycles"

@@ -1,5 +1,5 @@
--- What a pipeline is given besides functions: options of a stage, and what its optimizer function
--- returns.
+-- Arguments of a pipeline besides functions: options of a stage, and the result of its optimizer
+-- function.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -67,7 +67,7 @@ function PipelineStageOptions:init(...)
 end
 
 ---@package
----What was given, by name.
+---The given arguments, by name.
 function PipelineStageOptions:to_table()
   local given = {}
   for _, name in ipairs(option_names) do
@@ -100,17 +100,17 @@ local output_spec <const> = {
   {"opt", "any", one = true, of = "Optimizer", says = "of ipu.train or ipu.keras.optimizers"},
   {"loss", "any", of = "tensor []"},
   {"compute_gradients_args", "list", optional = true,
-    says = "of opt:compute_gradients, behind the loss"},
+    says = "of opt:compute_gradients, after the loss"},
   {"compute_gradients_kwargs", "dict", optional = true, says = "the same by name"},
   {"apply_gradients_args", "list", optional = true,
-    says = "of opt:apply_gradients, behind the pairs"},
+    says = "of opt:apply_gradients, after the pairs"},
   {"apply_gradients_kwargs", "dict", optional = true, says = "the same by name"},
   {"variables", "any", optional = true, of = "list of variables",
     says = "that are differentiated for; all trainable ones by default"},
   {"tape", "any", optional = true, of = "GradientTape", says = "that computes the gradients"},
   {"gradient_capture_context", "any", optional = true, of = "GradientCaptureContext"},
   {"captured_gradient_outfeed", "any", optional = true, of = "IPUOutfeedQueue",
-    says = "what is captured goes there"},
+    says = "outfeed for captured gradients"},
 }
 
 -- Those of Keras say how gradients are applied that were accumulated.
@@ -137,7 +137,7 @@ local function check_capture(a)
     refuse("captured_gradient_outfeed", "an IPUOutfeedQueue", outfeed)
   end
   if not has_capture(a) then
-    blame.error("OptimizerFunctionOutput: 'captured_gradient_outfeed' wants captured gradients: "
+    blame.error("OptimizerFunctionOutput: 'captured_gradient_outfeed' needs captured gradients: "
       .. "give a gradient_capture_context, "
       .. "or a GradientCaptureTape as 'tape'", "value")
   end
@@ -226,7 +226,7 @@ local function variables_read()
   return list
 end
 
--- What captures gradients: a context, or the tape; nil: nothing does.
+-- The object that captures gradients: a context, or the tape; nil: none.
 local function capturing(self)
   return self.gradient_capture_context or self.tape and self.tape.captured_gradients
     and self.tape or nil

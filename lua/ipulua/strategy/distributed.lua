@@ -55,7 +55,7 @@ function distributed.allreduce(...)
   refuse_tracing("distributed.allreduce")
   local a = args.check("distributed.allreduce", reduce_spec, ...)
   local x = as_tensor("distributed.allreduce", a.x)
-  if x.dtype == "bool" then blame.error("distributed.allreduce wants numbers, got bool", "type") end
+  if x.dtype == "bool" then blame.error("distributed.allreduce takes numbers, got bool", "type") end
   if not instances.are_several() then return x end
   return collect("allreduce '" .. a.reduce_op .. "'", "allreduce", a.reduce_op, x, a.tensor_name,
     a.reduce_op == "MEAN")

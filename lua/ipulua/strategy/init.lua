@@ -1,4 +1,5 @@
--- IPUStrategy: what is made in its scope lives on the IPU, what it runs is compiled.
+-- IPUStrategy: variables made in its scope live on the IPU, and functions that it runs are
+-- compiled.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -41,7 +41,7 @@ function Multi:begin(name, a)
   self.cluster_resolver = a.cluster_resolver or resolver.MPIClusterResolver()
 end
 
--- Replicas of a device's IPUs, those of all instances: more are known when it is configured.
+-- Replicas of a device's IPUs, of all instances. There may be more once a device is configured.
 local function find(self, key)
   if key == "num_replicas_in_sync" then return teams.all(launch.local_replicas()) end
   return class.of(self)[key]

@@ -64,7 +64,7 @@ local function device_id(who, ipus_per_replica)
 end
 
 local id_spec <const> = {{"ipus_per_replica", "integer", optional = true, range = "[1, 1024]",
-  says = "that of getNumIpusPerReplica"}}
+  says = "by default getNumIpusPerReplica()"}}
 
 ---The device id of this instance's IPUs: its group of local replicas times IPUs, in the order of
 ---instances.

@@ -32,7 +32,7 @@ function Session:init(...)
   self.is_open = true
 end
 
----Forgets what it compiled; nothing runs in it any more.
+---Drops its compiled programs; none runs any more.
 function Session:close()
   self.is_open = false
   self.programs = {}
@@ -157,8 +157,8 @@ end
 
 local run_spec <const> = {{"fetches", "any", whole = true}, {"feed_dict", "table", optional = true}}
 
--- The program of what is fetched (nil: nothing has to be computed), its arguments, and a function
--- from its results to values in the fetches' structure.
+-- The program of the fetched values (nil: nothing has to be computed), its arguments, and a
+-- function from its results to values in the fetches' structure.
 local function prepare(self, who, ...)
   local a = args.check(who, run_spec, ...)
   if not self.is_open then blame.error(who .. ": the session has been closed", "runtime") end
@@ -198,7 +198,7 @@ function Session:run(...)
   return finish(entry and func.execute(entry, arguments) or {})
 end
 
----Begins to run what is fetched, and goes on at once: job:wait() gives what run would.
+---Begins to run the fetches, and returns at once: job:wait() gives the result of run.
 ---Shapes: as run's
 ---Errors: as run's, and fetches that need no program: `ipu.Session():run_async(v)`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}

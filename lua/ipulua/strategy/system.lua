@@ -1,5 +1,5 @@
--- What a configuration and a seed mean for the engine: numerics of programs, forgetting programs,
--- random numbers; and what was compiled and run since.
+-- Effects of a configuration and a seed on the engine: numerics of programs, forgetting programs,
+-- random numbers; and the programs compiled and run since.
 
 local args = require "ipulua.base.args"
 local config = require "ipulua.config"
@@ -16,7 +16,7 @@ local system = {}
 
 local floating_point <const> = "floating_point_behaviour."
 
-local checking -- what the script said of checking numerics; nil: nothing
+local checking -- the script's setting of checking numerics; nil: none
 
 local function checks_numerics(options)
   if checking ~= nil then return checking end
@@ -136,7 +136,7 @@ end
 local events, first, last = {}, 1, 0 -- events[first … last]
 local resident = setmetatable({}, {__mode = "k"}) -- variables whose values the device has
 
-local most_events <const> = 10000 -- 1.5 MB, where nobody reads them: the oldest go
+local most_events <const> = 10000 -- 1.5 MB, if they are never read: the oldest are dropped
 
 local function add(kind, entry, more)
   local event = {type = kind, timestamp = core.epoch(), device = entry.device or 0,

@@ -1,5 +1,5 @@
--- What the library's own sources say of functions and classes: the comments above them, as text,
--- and the rows of arguments that they check.
+-- Docstrings of the library's functions and classes: the comments above them, as text, and the rows
+-- of arguments that they check.
 
 local core = require "ipulua.core"
 local own_files = require "ipulua.base.own_files"
@@ -38,8 +38,8 @@ local function own_rows(f, wanted)
   end
 end
 
----The rows of arguments that a function checks: those that it, or its `read`, holds as an upvalue.
----Nil for what checks none.
+---The rows of arguments that a function checks, which it, or its `read`, has as an upvalue. Nil if
+---there are none.
 ---@param f any
 ---@return table[]?
 function comments.rows(f)
@@ -89,7 +89,7 @@ function comments.parts(lines)
   return found
 end
 
--- What the comment lines that end just above a line say.
+-- The text of the comment lines that end just above a line.
 local function comment_above(lines, at)
   local first = at
   while first > 1 and lines[first - 1]:match("^%s*%-%-%-") do first = first - 1 end
@@ -143,7 +143,7 @@ function comments.about(f)
   local found = comment_above(lines, info.linedefined)
   found.rows, found.parameters = comments.rows(f), {}
   for i = 1, info.nparams do found.parameters[i] = debug.getlocal(f, i) end
-  local takes_more = #found.takes == 0 -- what is refused is not annotated
+  local takes_more = #found.takes == 0 -- arguments that are refused are not annotated
   for _, each in ipairs(found.takes) do takes_more = takes_more or each:sub(1, 3) == "..." end
   if info.isvararg and takes_more then found.parameters[#found.parameters + 1] = "..." end
   return found

@@ -1,5 +1,5 @@
--- Models for C programs: what libipulua's ipu_model_* functions call. Options come as JSON, models
--- are known by number.
+-- Models for C programs: the functions that libipulua's ipu_model_* functions call. Options come as
+-- JSON, models are known by number.
 
 local architecture = require "ipulua.keras.files.architecture"
 local args = require "ipulua.base.args"
@@ -67,7 +67,8 @@ local function one_or_list(list)
   return list
 end
 
--- What is only read in batches may be read in any that fill: as many samples as Keras' 32 allow.
+-- Data that is only read in batches may be read in any that fill: as many samples as Keras' 32
+-- allow.
 local function fitting_batch(options, x)
   local count = x[1] and x[1].shape[1]
   if options.batch_size or options.steps or not count or count == 0 then return end

@@ -71,7 +71,7 @@ local function arguments_of(inputs)
   return single and {inputs} or inputs
 end
 
--- What print shows above the table: the time, what a tile holds, and how sure both are.
+-- The lines that print shows above the table: the time, the need of a tile, and the band of both.
 local function headline(e)
   return string.format("%s on %s of %s: %.4g ms, within %.0f %% in the mean; fullest tile %d of "
       .. "%d KiB, within %.0f %%%s",
@@ -86,8 +86,7 @@ local function with_headline(e)
     __tostring = function(self) return first .. "\n" .. show(self) end})
 end
 
--- The price's table with what only the caller knows: how many samples an element of an infeed
--- holds.
+-- The price's table with a fact of the caller: the number of samples in an element of an infeed.
 local function finished(price, samples)
   local result = price:summary()
   local elements = result.elements
@@ -100,7 +99,7 @@ end
 
 -- ------------------------------------------------ functions
 
--- What a function computes with arguments that nobody described can't be priced.
+-- Ops on arguments without a description can't be priced.
 local function check_count(f, given)
   local wanted = func.parameters(f)
   if #given >= wanted then return end

@@ -43,7 +43,7 @@ function help.type_text(row)
   return table.concat(words, ", "):gsub("^(.*), ", "%1 or ") .. range
 end
 
--- part: the kind of Keras' parts that stands behind names and objects ("initializer").
+-- part: the kind of Keras' parts that a name or object belongs to ("initializer").
 local function row_line(width, row, part)
   local kind = part or help.type_text(row)
   local line = ("  %-" .. width .. "s  %s"):format(row[1], kind)
@@ -87,7 +87,7 @@ local function add_notes(lines, notes)
   end
 end
 
--- Of what module a part of Keras is: "losses", "Huber".
+-- The module of a part of Keras: "losses", "Huber".
 local function keras_place(x)
   local keras = package.loaded["ipulua.keras"]
   if not keras then return nil end
@@ -106,7 +106,8 @@ local function keras_words(x)
   return {about_parts.of(module, name).text}, about_parts.source(module, name)
 end
 
--- mean_squared_error is what the class MeanSquaredError computes: its call and that class's words.
+-- mean_squared_error computes the loss of the class MeanSquaredError: its call, with that class's
+-- sentence.
 local function keras_sentence(f)
   local keras = package.loaded["ipulua.keras"]
   for _, module in ipairs{"losses", "metrics", "activations", "layers"} do
@@ -219,7 +220,8 @@ local function is_module(x)
   return false
 end
 
--- What the library's own files call of each other: marked as that, or without a word.
+-- Functions that the library's own files call in each other: those marked so, or without a
+-- docstring.
 local function is_internal(value)
   local about = type(value) == "function" and not help.op_name(value) and help.about(value)
   return about
@@ -357,8 +359,8 @@ function help.lines(x, text)
   return names and names_help(x, text, names)
 end
 
--- Whether a method is for scripts: one of the library says what it does, one of the script's own
--- need not.
+-- Whether a method is for scripts. A method of the library has a docstring then. A script's own
+-- need not have one.
 local function is_public(f)
   local about = help.about(f)
   return not about or not about.internal
@@ -416,8 +418,8 @@ local function wrapped(line, columns, deeper)
   return table.concat(pieces, "\n")
 end
 
--- Sentences that a source breaks at its own width are one line here: what follows a line that
--- doesn't end in a full stop belongs to it.
+-- Sentences that a source breaks at its own width become one line: a line belongs to the one before
+-- it unless that ends in a full stop.
 local function joined(lines)
   local out = {lines[1]}
   for i = 2, #lines do

@@ -1,4 +1,4 @@
--- What help says of an op: its row.
+-- The help of an op, from its row.
 
 local core = require "ipulua.core"
 local public_names = require "ipulua.base.public_names"
@@ -54,7 +54,7 @@ end
 function op_help.lines(name)
   local row = core.describe_op(name)
   local call, named, width = operands(row), {}, 0
-  -- what must be given stands in its position; the last table holds what may be left out
+  -- required arguments stand in their positions; the last table has the optional ones
   for _, a in ipairs(row.attributes) do
     local list = a.default and named or call
     list[#list + 1] = a.name

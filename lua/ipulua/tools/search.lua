@@ -1,4 +1,5 @@
--- help("reduce"): what has a word in its name, or else in its first sentence, a module a group.
+-- help("reduce"): public names with a word in them or, if there are none, in their first sentence,
+-- in groups by module.
 
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"

@@ -1,5 +1,5 @@
--- Losses over a sample of the classes, where there are too many for all of them; and convolutions
--- planned together.
+-- Losses over a sample of the classes, if there are too many classes for all of them; and
+-- convolutions planned together.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -51,10 +51,10 @@ local function check_sizes(who, a)
   end
 end
 
--- What no logit is below, so that a class gets no share.
+-- A lower bound of logits, which gives a class no share.
 local function lowest(dtype) return dtype == "float16" and -65504 or -3.3e38 end
 
--- Classes as int32; what it can't hold stays outside of all classes.
+-- Classes as int32. Numbers beyond int32 stay outside of all classes.
 local function as_classes(v)
   if core.type_of(v) == "int64" then v = ops.clip_by_value(v, -(1 << 31), (1 << 31) - 1) end
   return ops.cast(v, "int32")

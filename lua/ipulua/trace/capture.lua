@@ -1,5 +1,5 @@
--- Captured gradients: what arrives at a value when gradients are computed, by tag. A captured value
--- is an identity, and whoever computes gradients in the trace asks for those of its captures, too.
+-- Captured gradients: the gradient that arrives at a value, by tag. A captured value is an identity
+-- op. Code that computes gradients in the trace also asks for the gradients of its captures.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -27,8 +27,8 @@ local function finish(self)
   while open.capture and open.capture.context.is_finished do open.capture = open.capture.below end
 end
 
----Collects what is captured while it is open; afterwards captured_gradients[tag] is a gradient, or
----a list where several values had the tag.
+---Collects captured gradients while it is open. Afterwards captured_gradients[tag] is a gradient,
+---or a list if several values had the tag.
 ---Source: GradientCaptureContext of Graphcore's TensorFlow 2.6
 ---@class GradientCaptureContext: Scope
 ---@field captured_gradients table<string, any>
@@ -94,7 +94,7 @@ local function collect(context, found, first)
   end
 end
 
--- Sources, and behind them what this context captured.
+-- Sources, then the values that this context captured.
 local function with_captures(context, sources)
   local all = table.move(sources, 1, #sources, 1, {})
   for _, each in ipairs(context.captures) do all[#all + 1] = each.value end

@@ -1,5 +1,5 @@
--- Collectives beyond the rows of ops: lists of tensors, and the same over the IPUs of one replica,
--- where everything is at hand and a collective is made of ordinary ops placed on the shards.
+-- Collectives beyond the rows of ops: of lists of tensors, and over the IPUs of one replica. The
+-- latter are made of ordinary ops placed on the shards.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -12,8 +12,8 @@ local collectives = {}
 
 local ops <const> = core.ops
 
----Each replica's share of what all replicas' elements give combined; of a list, the list of its
----tensors' shares.
+---Each replica's share of the combination of all replicas' elements; for a list, the shares of its
+---tensors.
 ---@param x any
 ---@return any
 function collectives.reduce_scatter(x, ...)
@@ -134,7 +134,7 @@ function within.reduce_scatter(...)
   local input_shards, op = read(who, ...)
   local _, shape = core.type_of(input_shards[1])
   if #shape ~= 1 then
-    blame.error(who .. ": wants tensors of rank 1, got "
+    blame.error(who .. ": tensors must be of rank 1, got "
       .. structure.type_text(core.type_of(input_shards[1])), "value")
   end
   local share, results = (shape[1] + #input_shards - 1) // #input_shards, {}

@@ -20,8 +20,8 @@ end
 
 local function type_text(value) return structure.type_text(core.type_of(value)) end
 
--- Results of a gradient function: as many as there are inputs, nil where there is none; a single
--- list will do.
+-- Results of a gradient function: one for each input, nil for an input without a gradient. A single
+-- list is also accepted.
 local function check_gradients(who, found, inputs)
   if found.n == 1 and structure.is_plain(found[1]) then
     found = {n = #inputs, table.unpack(found[1], 1, #inputs)}
@@ -49,7 +49,8 @@ end
 
 local function is_float(value) return (core.type_of(value)):find("float", 1, true) ~= nil end
 
--- The region that computes input gradients, and which results it wants upstream gradients of.
+-- The region that computes input gradients, and the list of results whose upstream gradients it
+-- reads.
 local function trace_gradient(who, gradient, inputs, outputs)
   core.trace_begin(true, false, true)
   local dys, upstream = {}, {}
@@ -64,14 +65,15 @@ local function trace_gradient(who, gradient, inputs, outputs)
   return core.suspend(values), upstream, given
 end
 
--- f(values…) gives its results, flat, and a function from upstream gradients (a list) to those of
--- the inputs.
+-- f(values…) returns its results, flat, and a function from upstream gradients (a list) to the
+-- inputs' gradients.
 local function trace(who, f, leaves)
   local _ <close> = tracing.guard()
   core.trace_begin(true)
   local inputs = {}
   for i, leaf in ipairs(leaves) do
     local dtype, shape = core.type_of(leaf)
+    structure.check_known(dtype, shape, who .. ": input " .. i, "custom gradients")
     inputs[i] = core.trace_argument(dtype, shape, "input " .. i)
   end
   local outputs, gradient = f(inputs)
@@ -104,7 +106,7 @@ local function flatten(given)
   return leaves, template, count
 end
 
--- What f returned besides its last value, which must be a function.
+-- f's results before its last one, which must be a function.
 local function split_results(who, results)
   local gradient = results[results.n]
   if results.n < 2 or not is_callable(gradient) then

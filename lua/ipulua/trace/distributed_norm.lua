@@ -1,4 +1,4 @@
--- Batch normalisation whose statistics are those of several replicas' batches: the option
+-- Batch normalisation with statistics of several replicas' batches: the option
 -- norms.experimental.distributed_batch_norm_replica_group_size.
 
 local config = require "ipulua.config"

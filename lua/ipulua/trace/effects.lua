@@ -1,4 +1,4 @@
--- What a program does on the side: calling the script, showing a value; and keeping values
+-- Side effects of a program: calls of the script, printed values; and values that are kept
 -- together.
 
 local args = require "ipulua.base.args"
@@ -30,7 +30,7 @@ local function declared_types(outputs)
   return list
 end
 
--- What a callback returned, numbers and lists as tensors of the dtypes that were declared.
+-- A callback's results, with numbers and lists as tensors of the declared dtypes.
 local function as_declared(types, ...)
   local results = table.pack(...)
   for i, t in ipairs(types) do
@@ -101,8 +101,7 @@ local function show(name, value)
   io.stderr:write(name, name ~= "" and ": " or "", tostring(value), "\n")
 end
 
--- x itself; in a session's graph made so that whoever fetches it runs the printing, which gives
--- zero.
+-- x itself. In a session's graph, fetching it runs the printing, which gives zero.
 local function after(x, zero)
   if not core.is_deferred(x) then return x end
   if x.dtype == "bool" then return core.ops.logical_xor(x, zero) end

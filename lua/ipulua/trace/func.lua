@@ -1,5 +1,5 @@
--- ipu.func: a Lua function is called once per input signature with symbolic tensors; what it did
--- becomes a program, and later calls run that.
+-- ipu.func: a Lua function is called once per input signature, with symbolic tensors. Its ops
+-- become a program, which later calls run.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -7,7 +7,7 @@ local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
-local learned = require "ipulua.trace.learned"
+local learned = require "ipulua.base.learned"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
 local teams = require "ipulua.config.teams"
@@ -21,7 +21,7 @@ local Function = class.new("Function")
 -- a record of every program since the last reset, in order; the program goes with its function
 local compiled = {}
 local fewest_to_sweep <const> = 16 -- programs of one function
-local listeners = {}  -- functions told of each compilation and execution
+local listeners = {}  -- functions that are called at each compilation and execution
 
 local most_programs <const> = 64 -- of one function, unless its maker says otherwise
 
@@ -53,9 +53,10 @@ local function signature(leaves, template, count)
   return table.concat(parts, ";")
 end
 
+-- A variable of sessions is symbolic outside of traced functions.
 local function any_symbolic(leaves)
   for _, leaf in ipairs(leaves) do
-    if core.is_symbolic(leaf) then return true end
+    if core.is_symbolic(leaf) or core.is_deferred(leaf) then return true end
   end
   return false
 end
@@ -92,7 +93,7 @@ local function notify(event, ...)
   for _, f in ipairs(listeners) do f(event, ...) end
 end
 
--- former: what a trace that has to be made again found out about replicas.
+-- former: facts about replicas from a trace that has to be made again.
 local function trace(self, leaves, template, count, former)
   local _ <close> = tracing.guard()
   local found
@@ -122,9 +123,9 @@ local weak <const> = {__mode = "v"}
 
 local func = {Function = Function}
 
-local forgotten <const> = 256 -- programs whose functions are gone, of which a report still tells
+local forgotten <const> = 256 -- programs whose functions were collected, which a report still shows
 
----Keeps the newest records of programs that are gone: so many.
+---Keeps the newest records of programs whose functions were collected: this many.
 ---@package
 function func.prune(most)
   local kept, gone = {}, 0
@@ -192,8 +193,8 @@ local function run(entry, leaves)
   return results_of(entry, func.execute(entry, passed_arguments(entry, leaves)))
 end
 
----Begins a run of a registered program on a thread of its own; finish(outputs) gives what waiting
----for it gives.
+---Begins a run of a registered program on a thread of its own. finish(outputs) returns the result
+---of waiting for it.
 ---@return Job
 function func.start(entry, arguments, finish)
   if core.is_estimating() or config.only_compiles() then
@@ -213,8 +214,8 @@ function Function:start(...)
   end)
 end
 
--- What a program was traced for, without keeping its arguments: {dtype =, shape =, is_variable =}
--- of each; and the variables, weakly.
+-- The signature of a program, without its arguments: {dtype =, shape =, is_variable =} of each, and
+-- weak references to variables.
 local function types_of(leaves)
   local list, held = {}, setmetatable({}, weak)
   for i, leaf in ipairs(leaves) do
@@ -226,8 +227,8 @@ local function types_of(leaves)
   return list, held
 end
 
----A program's arguments that are variables, by their numbers; nil when one of them is gone, so that
----no call can ask for the program.
+---A program's arguments that are variables, by their numbers. nil if one of them was collected, so
+---that no call can ask for the program.
 ---@package
 function func.variables_of(entry)
   for i, leaf in ipairs(entry.leaf_types) do
@@ -236,8 +237,8 @@ function func.variables_of(entry)
   return entry.held
 end
 
--- Programs for variables that are gone go, too: looked for whenever there are twice as many as were
--- left.
+-- Programs for collected variables are removed. They are searched for each time there are twice as
+-- many programs as were left.
 local function sweep(self)
   if #self.order < self.sweep_at then return end
   local kept = {}
@@ -422,8 +423,8 @@ function func.parameters(f)
   return info.nparams - itself, info.isvararg
 end
 
--- What a program is called for whom no name was given: objects and the library's functions by
--- theirs, others by where they begin.
+-- The name of a program without a given one: the name of an object or library function, else the
+-- line where the function begins.
 local function name_of(f)
   if type(f) == "table" then
     local name = rawget(f, "name")
@@ -461,11 +462,11 @@ end
 function func.is_function(f) return type(f) == "table" and getmetatable(f) == Function end
 
 ---The facts of the programs compiled since the last reset: {name, executions, facts}; entry[1] is
----nil when the function is gone.
+---nil if the function was collected.
 ---@return table[]
 function func.compiled() return compiled end
 
----Compile them anew when they are called next: what they are compiled for has changed.
+---Compile functions anew at their next call, since their device or options have changed.
 function func.recompile()
   for _, record in ipairs(compiled) do
     if record.entry[1] then record.entry[1].stale = true end
@@ -482,7 +483,7 @@ end
 ---and "traced" around the former.
 function func.listen(f) listeners[#listeners + 1] = f end
 
----Text of what was compiled for a function.
+---Text of the programs compiled for a function.
 function func.check_traced(f, who)
   if not func.is_function(f) then
     blame.error(who .. ": the function must be compiled: wrap it in ipu.func(...)", "value")

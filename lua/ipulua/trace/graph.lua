@@ -1,4 +1,4 @@
--- ipu.graph: what was traced, as tables, as text, and for Graphviz.
+-- ipu.graph: a traced function or graph as tables, as text, and for Graphviz.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -85,7 +85,7 @@ local create_rows <const> = {
     says = "a HostEmbeddingOptimizerSpec; nil: not trained"},
   {"initializer", "any", optional = true,
     of = "function of shape and dtype, tensor, number or list",
-    says = "what the table starts from; glorot_uniform by default"},
+    says = "first values of the table; glorot_uniform by default"},
 }
 
 function HostEmbedding:init(a)

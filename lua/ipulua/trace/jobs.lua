@@ -19,7 +19,7 @@ function Job:done() return self.handle:done() end
 
 function Job:__tostring() return self:done() and "<Job, ended>" or "<Job, running>" end
 
----Waits for the end; gives the function's results, or raises its error.
+---Waits for the end; returns the function's results, or raises its error.
 ---Errors: what the function raised; that it was cancelled
 ---@return any
 function Job:wait()

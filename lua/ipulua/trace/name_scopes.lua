@@ -14,7 +14,7 @@ function names.qualified(name) return (here().prefix or "") .. name end
 
 local function enter(new)
   local former = here().prefix
-  core.set_name_prefix(new) -- it may fail for want of memory
+  core.set_name_prefix(new) -- it may fail if memory is short
   here().prefix = new
   return function()
     here().prefix = former

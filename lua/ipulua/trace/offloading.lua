@@ -1,5 +1,5 @@
--- What lives in remote (streaming) memory between its uses: checked in the words of those who ask
--- for it, and told to the core, which puts the transfers into the program.
+-- Tensors that live in remote (streaming) memory between their uses. Options are checked in the
+-- words of the public function, and passed to the core, which adds the transfers to the program.
 
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
@@ -30,7 +30,7 @@ local function refuse_shares(who, a)
   end
 end
 
--- What is left open is offloaded only where the chip has such memory.
+-- Options that aren't given are on only if the chip has such memory.
 local function chip_has_some()
   return has_remote_memory() and require "ipulua.config.target".chip().streaming_bytes > 0
 end
@@ -47,7 +47,7 @@ local names <const> = {
   "offload_weights",
 }
 
----Checks what is asked of a pipeline, and decides what was left open.
+---Checks a pipeline's options, and decides the ones that aren't given.
 ---@param a table arguments of ipu.pipeline; changed
 function offloading.check(who, a, training)
   refuse_shares(who, a)
@@ -112,7 +112,7 @@ function offloading.check_updates(who, a)
   end
 end
 
----Tells where replicas were to share out what each has a value of its own of.
+---Warns if replicas were to share variables whose values differ between them.
 ---@param name string the program's
 ---@param facts table of Program:describe
 function offloading.warn_unshared(name, facts)

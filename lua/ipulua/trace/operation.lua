@@ -1,6 +1,6 @@
--- What runs but has no value: an update, an initialiser, a compiled function without results. In a
--- session's graph it can be fetched; in a traced function it has happened already and is only
--- handed on.
+-- An operation runs but has no value: an update, an initialiser, a compiled function without
+-- results. In a session's graph it can be fetched. In a traced function it has run already, and is
+-- only passed on.
 
 local class = require "ipulua.base.class"
 

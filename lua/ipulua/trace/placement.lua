@@ -9,9 +9,9 @@ local tracing = require "ipulua.trace.tracing"
 
 local placement = {}
 
-local host <const> = -1 -- what the core calls the CPU
+local host <const> = -1 -- the core's number of the CPU
 
--- Of what is open: device, ordinal, host, or nil where no scope says; shard; outside, in an
+-- Fields of open scopes: device, ordinal, host (nil if no scope sets it); shard; outside, in an
 -- outside_compilation_scope; attributes.
 local here <const> = core.here
 
@@ -65,7 +65,7 @@ local function ordinal_of(who, name)
   return ordinal
 end
 
----Refuses what is no IPU.
+---Refuses a device that isn't an IPU.
 function placement.check_ipu(who, name)
   if ordinal_of(who, name) == host then
     blame.error(string.format("%s: '%s' is not an IPU; use ipu.device for the CPU", who, name),
@@ -259,7 +259,7 @@ function placement.frontend_attribute(...)
   end)
 end
 
----The attributes of what is traced now.
+---The attributes of new nodes.
 ---@return table<string, string>
 function placement.frontend_attributes()
   local copy = {}

@@ -1,5 +1,5 @@
--- How often a program is replicated: IPUs of its device divided by its shards. Nobody states it;
--- what a traced function is told about it comes from the shards that it has used so far.
+-- The number of replicas of a program: IPUs of its device divided by its shards. It isn't given
+-- anywhere. While a function is traced, the number follows from the shards that it has used so far.
 
 local blame = require "ipulua.base.blame"
 local config = require "ipulua.config"
@@ -84,7 +84,7 @@ function replication.begin(former)
     state.shards, state.ordinal, state.ipus = former.shards, former.ordinal, former.ipus
   end
   state.below, core.here().replication = core.here().replication, state
-  core.replicas_asked() -- forget what other programs asked
+  core.replicas_asked() -- forget the questions of other programs
   tell()
   return setmetatable({state = state}, left_meta)
 end
@@ -125,8 +125,8 @@ function replication.traced() return innermost() end
 
 local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
 
----A queue that hears how many replicas its programs have, and what they put into it:
----queue:set_replicas(n, {form, types}).
+---Registers a queue, which is told its programs' number of replicas, and the elements that they
+---enqueue: queue:set_replicas(n, {form, types}).
 function replication.remember(queue, handle) queues[handle:identity()] = queue end
 
 ---An infeed deals its elements to the same number of replicas in all programs.
@@ -167,7 +167,7 @@ function replication.device_of(entry, described)
   return device
 end
 
--- Replicas of a strategy's program for several instances are numbered among those of all.
+-- In a strategy's program for several instances, replicas are numbered among all instances'.
 local function replicate(entry, is_alone)
   if not entry.team then return entry.program:replicate(entry.replicas) end
   local first, all = teams.place(entry.replicas)
@@ -176,7 +176,7 @@ local function replicate(entry, is_alone)
 end
 
 ---Gives a registered program its device and replicas, and tells its queues. A program that a
----configured device can't hold gets none; where nothing is configured, it runs once.
+---configured device can't hold gets none. Without a configuration it runs once.
 ---@param entry table
 function replication.settle(entry)
   local program, traced = entry.program, entry.replication

@@ -12,7 +12,7 @@ local x_row <const> = {"x", {"tensor", "list"}}
 local sized_rows <const> = {
   {"size", "integer", optional = true, by_name = true, range = "[0, inf)",
     says = "how many are kept; needed in a trace"},
-  {"fill", "number", -1, by_name = true, says = "what stands behind the last"},
+  {"fill", "number", -1, by_name = true, says = "value after the last index"},
 }
 
 local function with_size(rows) return table.move(sized_rows, 1, #sized_rows, #rows + 1, rows) end
@@ -37,7 +37,7 @@ local function count_of(shape)
   return n
 end
 
--- The first `size` positions of a flat mask, from 0, with -1 behind them.
+-- The first `size` positions of a flat mask, from 0, then -1.
 local function first_positions(mask, size)
   local n = mask.shape[1]
   local at = ops.sort(ops.where(mask, ops.arange(n), n))
@@ -59,7 +59,7 @@ local function positions_of(mask, size)
   return size and first_positions(mask, size) or kept_positions(mask)
 end
 
--- Flat positions, of which negative ones are none, as a column for each axis.
+-- Flat positions, negative ones for none, as a column for each axis.
 local function by_axes(at, shape, fill)
   local columns, step = {}, count_of(shape)
   for axis, extent in ipairs(shape) do
@@ -100,7 +100,7 @@ local function is_of_booleans(t)
   return type(t) == "boolean"
 end
 
--- Whether there is nothing but names behind the condition.
+-- Whether only named arguments follow the condition.
 local function is_alone(condition, count, a)
   if count > 0 then return args.is_plain(a) and (a.size ~= nil or a.fill ~= nil) end
   return not args.is_plain(condition) or is_of_booleans(condition)

@@ -45,7 +45,7 @@ function session_graph.fed_by_default()
   return targets, types
 end
 
-local notes = {} -- by value: what a program that computes it holds
+local notes = {} -- by value: the program that computes it
 local teams = {} -- by value: the strategy for several processes in whose scope it was made
 
 ---Notes that a value is computed by all replicas of that strategy.

@@ -12,7 +12,7 @@ local tracing = require "ipulua.trace.tracing"
 
 local tape = {}
 
--- What is given for each leaf of a template, in the order of leaves: false where there is none.
+-- The values for the leaves of a template, in the order of leaves: false for a leaf without one.
 local function beside(template, given, list)
   if template.leaf then
     if given ~= nil and not core.is_value(given) then return false end
@@ -32,8 +32,8 @@ local function beside(template, given, list)
   return true
 end
 
--- Gradients of the leaves of ys as the binding wants them. One tensor may stand in a list, and a
--- list of one for a tensor.
+-- Gradients of the leaves of ys, in the form that the binding takes. A tensor may stand in a list,
+-- and a list of one for a tensor.
 local function seeds(who, what, dys, template)
   if dys == nil or (structure.is_plain(dys) and next(dys) == nil) then return nil end
   local list = {}
@@ -48,8 +48,8 @@ end
 
 -- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
 
----f(gradient) is called, in the trace, with what arrives at the value where gradients by variables
----are computed next.
+---Registers f: where gradients by variables are computed next, f(gradient) is called in the trace
+---with the gradient at the value.
 ---@param value userdata
 ---@param f fun(gradient: userdata)
 function tape.observe(value, f)
@@ -59,7 +59,7 @@ function tape.observe(value, f)
   observed[#observed + 1] = {value = value, f = f, depth = core.trace_depth()}
 end
 
--- Takes the observers of the present region out; those of inner ones that are gone go, too.
+-- Removes the observers of the current region, and of inner regions that have ended.
 local function take_observers(xs)
   local by_variables = false
   for _, x in ipairs(xs) do by_variables = by_variables or core.is_variable(x) end
@@ -134,7 +134,7 @@ local GradientTape = scope.Scope:extend("GradientTape")
 
 local tape_spec <const> = {
   {"persistent", "boolean", false, says = "gradient() may be called several times"},
-  {"watch_accessed_variables", "boolean", true, says = "else only what watch() is given"},
+  {"watch_accessed_variables", "boolean", true, says = "if false, only arguments of watch()"},
 }
 
 function GradientTape:init(...)

@@ -1,15 +1,15 @@
--- What is being traced now. Errors leave no trace open: a guard closes what was begun.
+-- The current trace. An error leaves no trace open: a guard closes the traces that were begun.
 
 local core = require "ipulua.core"
 local frozen_numbers = require "ipulua.base.frozen_numbers"
 
 local tracing = {}
 
--- here().root: the innermost root trace, {serial, is_graph, facts, ended, below}. One that has
--- ended may be below what another coroutine began inside of it.
+-- here().root: the innermost root trace, {serial, is_graph, facts, ended, below}. An ended one may
+-- be below a trace that another coroutine began inside of it.
 local here <const> = core.here
 local serial = 0
-local no_root <const> = {} -- has the facts of what is outside of all
+local no_root <const> = {} -- the facts of code outside of all traces
 
 local function changed() end
 
@@ -64,7 +64,7 @@ function tracing.take_facts()
   return noted
 end
 
--- What is still open then was left by an error, whose value may be nil.
+-- A trace that is open then was left by an error, whose value may be nil.
 local guard_meta = {__close = function(self)
   local root = innermost()
   if core.trace_depth() > self.depth or (root and root.serial or 0) > self.root then
@@ -125,7 +125,7 @@ local left_meta = {__close = function(self)
   changed()
 end}
 
----To be closed: until then the graph of sessions is what is traced, as a program of its own.
+---To be closed: until then the current trace is the graph of sessions, as a program of its own.
 function tracing.enter_graph()
   push(true)
   if core.trace_depth() > 0 then return setmetatable({token = core.trace_current()}, left_meta) end

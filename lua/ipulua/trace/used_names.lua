@@ -7,8 +7,8 @@ local used_names = {}
 local word_bits <const> = 64
 local most_digits <const> = 15
 
--- A name with a zero byte wherever its largest number stands, and that number plus one; the name as
--- it is and 0 where there is none. No two names give the same.
+-- A name with a zero byte instead of its largest number, and that number plus one; a name without
+-- numbers as it is, and 0. The result is another one for each name.
 local function taken_apart(name)
   local largest
   if name:find("\0", 1, true) then return name, 0 end
@@ -21,8 +21,8 @@ local function taken_apart(name)
   return (name:gsub("%d+", {[digits] = "\0"})), largest + 1
 end
 
--- Of a set of numbers, words of bits: those that are full, from the `low`th to before the `high`th,
--- are not kept.
+-- A set of numbers as words of bits. Full words, from the `low`th to before the `high`th, are not
+-- kept.
 local function holds(set, number)
   local at <const> = number // word_bits
   if not set then return false end

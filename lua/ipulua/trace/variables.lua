@@ -8,6 +8,7 @@ local enumeration = require "ipulua.base.enumeration"
 local names = require "ipulua.trace.name_scopes"
 local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
+local postponed = require "ipulua.trace.postponed"
 local scope = require "ipulua.base.scope"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
@@ -42,12 +43,12 @@ local variable_spec <const> = {
   {"initial_value", "any", list_of = "number",
     of = "tensor, number, nested lists or function that gives one of them"},
   {"name", "string", "Variable"}, {"trainable", "boolean", true},
-  {"dtype", "dtype", optional = true, says = "that of initial_value"},
+  {"dtype", "dtype", optional = true, says = "by default the dtype of initial_value"},
   {"shape", "integers", optional = true, says = "that initial_value must have; -1: any extent"},
   {"synchronization", VariableSynchronization, "AUTO",
     says = "ON_READ: replicas have values of their own"},
   {"aggregation", VariableAggregation, "NONE",
-    says = "what those of an ON_READ variable are outside of programs"},
+    says = "how replicas' values of an ON_READ variable combine outside of programs"},
 }
 
 -- Whether a shape is one that is wanted, in which -1 is any extent.
@@ -58,7 +59,7 @@ local function fits_shape(shape, wanted)
   return #shape == #wanted
 end
 
--- An ON_READ variable of several replicas is read as what these have together, which another
+-- An ON_READ variable of several replicas is read as the combination of their values, which another
 -- variable holds.
 local function aggregate(v, a, value)
   if a.synchronization ~= "ON_READ" or a.aggregation == "NONE" then return end
@@ -103,50 +104,40 @@ function variables.Variable(...)
   return remember(v)
 end
 
----The same for what begins alike everywhere: it takes nobody's value.
+---The same for a variable with equal first values on all instances: it takes no other instance's
+---value.
 function variables.make_alone(...)
   local _ <close> = teams.share_nothing()
   return variables.make(...)
 end
 
--- variables that have no value yet → what makes it
-local postponed = setmetatable({}, {__mode = "k"})
-
----A variable whose value make() gives; where programs are only priced it has none, whatever its
----size.
+---A variable whose value make() gives. If `draws` is known, or if programs are only priced, the
+---value is made when it is first read.
 ---@param name string
 ---@param dtype string
 ---@param shape integer[]
 ---@param trainable boolean
 ---@param make fun(): any
-function variables.make(name, dtype, shape, trainable, make)
+---@param draws integer? the eager random ops that make() calls
+function variables.make(name, dtype, shape, trainable, make, draws)
+  local later = make
   if not core.is_estimating() then
+    later = draws and not teams.current() and postponed.drawing(make, draws)
+  end
+  if not later then
     return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
   end
-  local v = variables.declare(unique(name), dtype, shape, trainable)
-  postponed[v] = make
+  local v = variables.declare(unique(names.qualified(name)), dtype, shape, trainable)
+  postponed.note(v, later)
   return v
 end
-
-core.set_initialiser(function(v)
-  if core.is_estimating() then return end
-  local id = core.variable_identity(v)
-  for each, make in pairs(postponed) do
-    -- finalised ones stay for a while
-    if core.is_variable(each) and core.variable_identity(each) == id then
-      postponed[each] = nil
-      core.set_variable(v, tracing.outside(make))
-      return
-    end
-  end
-end)
 
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)
   return remember(core.new_variable(name, dtype, shape, trainable ~= false))
 end
 
--- Those that are collected leave no holes behind it.
+-- Collected variables leave no holes in it.
 local function list(test)
   local found, kept = core.plain{}, 0
   for i = 1, count do
@@ -176,9 +167,10 @@ function variables.trainable_variables() return list(function(v) return v.traina
 
 local named = {}        -- name → {variable, shape, dtype}
 local weak_keys <const> = {__mode = "k"}
--- variable → function that gives its value; gone with the variable
+-- variable → function that gives its value; removed with the variable
 local initialisers = setmetatable({}, weak_keys)
--- core.here().pending, while a function is traced: what it made, a list of {variable, function}
+-- core.here().pending, while a function is traced: the variables it made, a list of {variable,
+-- function}
 
 session_graph.on_reset(function()
   named, initialisers = {}, setmetatable({}, weak_keys)
@@ -189,7 +181,7 @@ end)
 ---from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[v] = f
-  if core.is_estimating() then postponed[v] = f
+  if core.is_estimating() then postponed.note(v, f)
   else core.set_variable(v, tracing.outside(f)) end
   return v
 end
@@ -198,7 +190,7 @@ local function initialise(items)
   if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
-    local ok, message = pcall(function()
+    local ok, message = blame.pcall(function()
       core.set_variable(v, core.tensor(tracing.outside(f), v.dtype))
     end)
     if not ok then error(message, 0) end

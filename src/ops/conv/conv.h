@@ -60,7 +60,7 @@ typedef struct Correlation {
   int64_t segments, length;
   int64_t block[SPATIAL];     /* destination positions of a chunk; block[0] is 1 */
   int64_t rows, cols, planes; /* of the copied block */
-  int64_t pixel, row, plane;  /* strides of what is read, elements */
+  int64_t pixel, row, plane;  /* strides of the image that is read, in elements */
   int64_t blocks[SPATIAL], chunks;
   Dtype dtype;
   size_t size;

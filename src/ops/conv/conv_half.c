@@ -1,5 +1,6 @@
-/* Convolutions of float16 whose partial sums are float16 too (partialsType half): one rounding a
- * step. Plain loops, for what the rounding does to a model: the other path is the fast one. */
+/* Convolutions of float16 whose partial sums are float16 too (partialsType half): each step rounds
+ * once. These are plain loops, to show the effect of the rounding on a model. The other path is the
+ * fast one. */
 #include "kernels/numerics.h"
 #include "ops/conv/conv.h"
 #include "ops/ops.h"
@@ -22,7 +23,7 @@ static void add(const Half *h, Sum *s, int64_t a, int64_t b) {
   narrow_f16(&wide, &s->narrow, 1, h->call->numerics, &h->call->rng, s->step++);
 }
 
-/* Split i by extents, the last one innermost; returns what is left. */
+/* Split i by extents, the last one innermost; returns the remainder. */
 static int64_t split(int64_t i, const int64_t extent[SPATIAL], int64_t at[SPATIAL]) {
   for (int d = SPATIAL - 1; d >= 0; i /= extent[d--]) at[d] = i % extent[d];
   return i;

@@ -4,8 +4,8 @@
 
 /* ---- the adjoint in the kernel ---- */
 
-/* Items (blocks of rows of an image) are dealt to parts in order; a part sums its own kernel
- * gradient, the parts are added in order. Where the kernel is too large for many parts, its runs
+/* Items (blocks of rows of an image) are dealt to parts in order. A part sums its own kernel
+ * gradient, and the parts are added in order. If the kernel is too large for many parts, its runs
  * and panels are split too. */
 typedef struct KernelGrad {
   Correlation c; /* the forward one: its source is x, its destination holds dy */

@@ -239,7 +239,7 @@ Status conv_infer_grad_kernel(Error *e, Node *n) {
   return OK;
 }
 
-/* What infer has accepted can't fail. */
+/* Can't fail for shapes that infer has accepted. */
 Form conv_geometry_of(const Node *n, Geometry *g) {
   Error ignored = {0};
   int row = n->op->form, rank = n->in[0]->type.rank - 2;

@@ -321,8 +321,8 @@ char *conv_dest_row(const Correlation *c, const Position *p, int64_t row) {
                        c->size;
 }
 
-/* The runs [*first, *end) of row `row` that meet the image: those of flat images that lie above
- * or below it add nothing. */
+/* The runs [*first, *end) of row `row` that meet the image. Runs of flat images above or below it
+ * add nothing. */
 static void runs_inside(const Correlation *c, const Position *p, int64_t row, int64_t *first,
                         int64_t *end) {
   const Line *l = &c->line[1];

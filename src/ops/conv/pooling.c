@@ -87,7 +87,7 @@ static Status infer_grad(Error *e, Node *n) {
   return n->in_count == 2 ? want_index(e, &n->in[1]->type) : OK;
 }
 
-/* (x, index) → what index names. */
+/* (x, index) → the elements at index. */
 static Status infer_pick(Error *e, Node *n) {
   Pooling p;
   char a[TYPE_TEXT], b[TYPE_TEXT];
@@ -326,7 +326,7 @@ static void grad_mean_grad(Graph *g, const Node *n, Value *const *u, Value **dx)
   {.name = "strides", \
    .kind = ATTR_INTS, \
    .fallback = "nil", \
-   .summary = "Steps between windows, at least 1; those of ksize when absent."}
+   .summary = "Steps between windows, at least 1; by default ksize."}
 #define A_PADDING           \
   {.name = "padding",       \
    .kind = ATTR_STRING,     \

@@ -10,7 +10,8 @@ static Value *mul(Graph *g, Value *a, Value *b) { return ops_mul(g, a, b); }
 
 static Status infer_numbers(Error *e, Node *n) {
   Status s = infer_broadcast(e, n);
-  if (s == OK && n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (s == OK && n->in[0]->type.dtype == BOOL)
+    return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   return s;
 }
 
@@ -30,7 +31,7 @@ static Status infer_order(Error *e, Node *n) {
 static Status infer_logic(Error *e, Node *n) {
   Status s = infer_broadcast(e, n);
   if (s == OK && n->in[0]->type.dtype != BOOL)
-    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+    return fail(e, ERR_TYPE, "operands must be bool, got %s", dtype_name(n->in[0]->type.dtype));
   return s;
 }
 
@@ -95,8 +96,7 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
 #define CYCLES_logical_xor VECTOR_LOGIC
 /* clang-format on */
 
-/* Row, kernel, traits, what it takes, gradients by a and by b in terms of a, b, y, dy; samples;
- * text. */
+/* Row, kernel, traits, operands, gradients by a and by b in terms of a, b, y, dy; samples; text. */
 /* clang-format off */
 #define BINARY(X)                                                                                            \
   X(add, ADD, COMMUTATIVE, numbers, dy, dy, PAIRS, "a + b.")                                                 \

@@ -61,8 +61,7 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
 #define CYCLES_logical_not VECTOR_LOGIC
 /* clang-format on */
 
-/* Row, attributes, Lua name, kernel, what it takes, gradient in terms of x, y, dy; samples; what
- * it says. */
+/* Row, attributes, Lua name, kernel, operands, gradient in terms of x, y, dy; samples; summary. */
 /* clang-format off */
 #define UNARY(X)                                                                                             \
   X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                       \
@@ -161,7 +160,7 @@ static Status infer_test(Error *e, Node *n) {
 
 static Status infer_bool(Error *e, Node *n) {
   if (n->in[0]->type.dtype != BOOL)
-    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+    return fail(e, ERR_TYPE, "operands must be bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_same(e, n);
 }
 
@@ -187,8 +186,8 @@ static void grad_identity(Graph *g, const Node *n, Value *const *dy, Value **dx)
   dx[0] = dy[0];
 }
 
-/* By the variable itself each reading counts, wherever it is, and none through what was
- * assigned; by all else that is what counts. */
+/* For the gradient by the variable itself, each reading counts, and assigned values don't. For any
+ * other gradient assigned values count. */
 static bool is_by_itself(const Graph *g, const Node *n) {
   return g->apart && n->attr[0].i == g->apart;
 }
@@ -260,7 +259,7 @@ const OpDef ops_unary[] = {
              .sample = "F[2,3] | I5[4] | B[2]"},
     {.name = "reading",
      .summary =
-         "x itself: what a variable holds behind an assignment of x; before it was what `former` is derived from.",
+         "x: the value of a variable after x was assigned; `former` derives from its value before.",
      .shapes = "any",
      .inputs = {"x", "former"},
      .attrs = {{"variable", ATTR_INT, "0", NULL, "which one"}},
@@ -273,8 +272,7 @@ const OpDef ops_unary[] = {
      .is_source = is_by_itself,
      .sample = "F[2,3] F[2,3]"},
     {.name = "known",
-     .summary =
-         "value, which was known while tracing; its gradient goes to x, out of which it was computed then.",
+     .summary = "value, a constant computed from x while tracing; its gradient goes to x.",
      .shapes = "any",
      .inputs = {"x", "value"},
      .traits = INTERNAL | MARKER,

@@ -50,7 +50,7 @@ static Status body(const Call *c) {
 }
 static Status eval(const Call *c) { return eval_wide(c, body); }
 
-/* A weight's gradient is that of the cell it was added to. */
+/* A weight's gradient is the gradient of the cell that it was added to. */
 static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   if (!is_weighted(n)) return;
   int64_t classes = n->attr[CLASSES].i, count = classes * classes;

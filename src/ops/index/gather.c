@@ -181,8 +181,8 @@ static Status infer_gather_grad(Error *e, Node *n) {
   return OK;
 }
 
-/* A chunk owns outer blocks, or (few of them) columns of the rows: each sum has one owner, who
- * adds in index order. */
+/* A chunk owns outer blocks or, if there are few, columns of the rows. So each sum has one owner,
+ * who adds in the order of indices. */
 typedef struct Adding {
   Rows rows;
   int64_t column_blocks, columns; /* columns of a block */

@@ -9,7 +9,7 @@ static Status infer_position(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   int axis;
   char text[TYPE_TEXT];
-  if (x->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (x->dtype == BOOL) return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   Status s = axis_check(e, "axis", n->attr[0].i, x->rank, &axis);
   if (s != OK) return s;
   n->attr[0].i = axis;

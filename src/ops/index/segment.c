@@ -6,7 +6,7 @@ static Status infer_segment_sum(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
   Status s = infer_index(e, n, 1);
   if (s != OK) return s;
-  if (data->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (data->dtype == BOOL) return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   if (data->rank < 1 || ids->rank != 1 || ids->shape[0] != data->shape[0])
     return fail(e, ERR_INVALID_ARGUMENT,
                 "data %s needs one segment id for each of its rows, got %s", shape_text(data, a),

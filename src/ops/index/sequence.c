@@ -98,8 +98,8 @@ static Value *packed_offsets(Graph *g, Value *counts) {
   return op_with(g, "cumsum", &counts, 1, attrs);
 }
 
-/* The gradient of src adds rows up (a row may be read twice); that of dst is zero where rows
- * were written. */
+/* The gradient by src adds rows up, since a row may be read twice. The gradient by dst is zero in
+ * rows that were written. */
 static void grad_runs(Graph *g, const Node *n, const Runs *r, Value *dy, Value **dx,
                       bool zero_unused) {
   Value *counts = n->in[r->counts];
@@ -130,7 +130,8 @@ static void grad_sequence_unpack(Graph *g, const Node *n, Value *const *dy, Valu
 static Status infer_sequence_grad(Error *e, Node *n) {
   static const Runs runs = {-1, 0, 1, 2, 3};
   Status s = check_runs(e, n, &runs);
-  if (s == OK && n->in[0]->type.dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (s == OK && n->in[0]->type.dtype == BOOL)
+    return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   n->out[0].type = n->in[0]->type;
   n->out[0].type.shape[0] = n->attr[0].i;
   return s;
@@ -201,7 +202,7 @@ const OpDef ops_sequence[] = {
      .sample = "F[6,2] F[5,2] I3[2] I4[2] | F[6,2] F[5,2] I3[2] I4[2] {zero_unused = true}"},
     {.name = "sequence_slice_unpack",
      .source = "slicing_ops.sequence_slice_unpack of Graphcore's TensorFlow 2.6",
-     .summary = "Pack runs of rows of src one behind the other.",
+     .summary = "Pack runs of rows of src, one after the other.",
      .shapes = "[m, ...], [k], [k] → [total_elements, ...]",
      .inputs = {"src", "num_elems", "src_offsets"},
      .traits = INDICES(1) | INDICES(2),

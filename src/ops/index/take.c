@@ -1,4 +1,4 @@
-/* Elements along an axis, each row by its own indices: what sort and top_k need. */
+/* Elements along an axis, each row by its own indices, as sort and top_k need them. */
 #include "ops/index/gather.h"
 
 enum { AXIS, EXTENT };
@@ -41,7 +41,7 @@ static void grad_take(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static Status infer_take_grad(Error *e, Node *n) {
   int64_t extent = n->attr[EXTENT].i;
-  Status s = n->in[0]->type.dtype == BOOL ? fail(e, ERR_TYPE, "wants numbers, got bool")
+  Status s = n->in[0]->type.dtype == BOOL ? fail(e, ERR_TYPE, "operands must be numbers, got bool")
                                           : infer_take(e, n);
   if (s != OK) return s;
   if (extent < 0) return fail(e, ERR_VALUE, "extent must not be negative");

@@ -71,8 +71,7 @@ static bool is_wanted(const Combining *m, int group) {
   return false;
 }
 
-/* A member's memory for the result of its group, of those that are this instance's; NULL: none
- * is. */
+/* A member's memory for the result of its group, of a member on this instance; NULL: none is. */
 static float *place_of_sum(const Combining *m, int group) {
   for (int i = 0; i < m->groups.size; i++) {
     const Call *c = m->replica[group * m->groups.group + i * m->groups.member];
@@ -138,7 +137,7 @@ static Status collective_far_mean(const Call *const *replica, int count, int all
   return collective_far(replica, count, all, far, MEAN);
 }
 
-/* Each replica's loss depends on what all of its group put in. */
+/* Each replica's loss depends on the operands of all replicas of its group. */
 static void grad_reduce(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = op_with(g, n->op->name, dy, 1, n->attr);
 }
@@ -191,11 +190,12 @@ static Status infer_scatter(Error *e, Node *n) {
   Status s = check_factor_given(e, &n->attr[SCATTER_FACTOR]);
   if (s != OK) return s;
   if (x->rank != 1)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants a tensor of rank 1, got %s", type_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "the operand must be of rank 1, got %s",
+                type_text(x, text));
   if (o == MEAN && (s = want_float(e, x)) != OK) return s;
   bool logical = o == LOGICAL_AND || o == LOGICAL_OR;
   if (x->dtype == BOOL && !logical && o != LOCAL)
-    return fail(e, ERR_TYPE, "%s wants numbers, got bool", combination_names[o]);
+    return fail(e, ERR_TYPE, "operands of %s must be numbers, got bool", combination_names[o]);
   int64_t factor = n->attr[SCATTER_FACTOR].i;
   n->out[0].type = *x;
   n->out[0].type.shape[0] = (x->shape[0] + factor - 1) / factor;
@@ -233,7 +233,7 @@ static Status collective_scatter(const Call *const *replica, int count) {
   return combining_finish(&m);
 }
 
-/* The whole of what the replicas got, as long as the input. */
+/* The whole tensor that the replicas have shares of, as long as the input. */
 static Value *gather_shares(Graph *g, const Node *n, Value *dy) {
   Attr factor = attr_int(n->attr[SCATTER_FACTOR].i);
   Value *all = op_with(g, "all_gather", &dy, 1, &factor);

@@ -183,7 +183,7 @@ typedef struct FarSum {
   _Atomic bool overflow;
 } FarSum;
 
-/* Accumulators as they travel: of what a block computes with. */
+/* Bytes of an accumulator in a message: of the dtype that a block computes with. */
 static size_t accumulator_bytes(Dtype d) { return !dtype_is_float(d) || d == F64 ? 8 : 4; }
 
 static void far_add(void *context, int64_t begin, int64_t n, void *acc, bool is_first) {

@@ -23,8 +23,8 @@ struct Feed {
 typedef struct Outlet Outlet;
 struct Outlet {
   Object object;
-  /* One value of count components from each replica: data[replica * count + component]. form:
-   * what outlet_enqueue was told. */
+  /* One value of count components from each replica: data[replica * count + component]. form: the
+   * argument of outlet_enqueue. */
   Status (*put)(Outlet *o, int form, int replicas, int count, const Type *const *type,
                 const void *const *data, Error *e);
 };

@@ -185,7 +185,7 @@ static void grad_unstack(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 const OpDef ops_concat[] = {
     {.name = "concat",
-     .summary = "Tensors one behind the other along an axis.",
+     .summary = "Tensors joined along an axis, one after the other.",
      .shapes = "[..., n, ...], [..., m, ...] → [..., n+m, ...]",
      .inputs = {"tensors"},
      .attrs = {{"axis", ATTR_INT, NULL, NULL, "the axis that grows"}},

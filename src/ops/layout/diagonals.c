@@ -12,7 +12,7 @@ static Status infer_triangle(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   char text[TYPE_TEXT];
   if (x->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s", shape_text(x, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operands must be matrices, got %s", shape_text(x, text));
   return infer_same(e, n);
 }
 

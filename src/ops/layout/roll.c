@@ -48,7 +48,7 @@ static Status eval_roll(const Call *c) {
     int64_t from = 0, to = 0;
     bool empty = false;
     for (int i = 0; i < x->rank; i++) {
-      bool wrapped = block >> i & 1; /* the piece that comes to the front */
+      bool wrapped = block >> i & 1; /* the piece that moves to the front */
       int64_t extent = wrapped ? total[i] : x->shape[i] - total[i];
       from += wrapped ? (x->shape[i] - total[i]) * apart[i] : 0;
       to += wrapped ? 0 : total[i] * apart[i];
@@ -75,11 +75,11 @@ static void grad_roll(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 const OpDef ops_roll[] = {
     {.name = "roll",
-     .summary = "Elements moved along axes; what leaves at the end comes in at the beginning.",
+     .summary = "Elements moved along axes; elements moved past the end come in at the beginning.",
      .shapes = "[...] → [...]",
      .inputs = {"x"},
      .attrs = {{"shift", ATTR_INTS, NULL, NULL,
-                "how far, along each axis; those of one axis add up"},
+                "distance along each axis; distances along one axis add up"},
                {"axis", ATTR_INTS, NULL, NULL, "the axes"}},
      .infer = infer_roll,
      .cost = cost_of_copy,

@@ -186,7 +186,7 @@ enum { PADDINGS, MODE, CONSTANT_VALUES, PADDED };
 
 typedef enum PadMode { PAD_CONSTANT, PAD_REFLECT, PAD_SYMMETRIC } PadMode;
 
-/* The spelling is one of the row's, in any case; C callers hand over the row's own. */
+/* The word is one of the row's, in any case; C callers pass the row's own. */
 static PadMode pad_mode(const Node *n) {
   char first = n->attr[MODE].s[0];
   return first == 'R' || first == 'r'   ? PAD_REFLECT
@@ -343,14 +343,15 @@ static void grad_pad_grad(Graph *g, const Node *n, Value *const *dy, Value **dx)
 
 /* ---- rows ---- */
 
-#define STEP_ATTRS                                                           \
-  {"begins", ATTR_INTS, NULL, NULL,                                          \
-   "first index of each axis; negative from the end, false: open"},          \
-      {"ends", ATTR_INTS, NULL, NULL, "index behind the last; false: open"}, \
+#define STEP_ATTRS                                                          \
+  {"begins", ATTR_INTS, NULL, NULL,                                         \
+   "first index of each axis; negative from the end, false: open"},         \
+      {"ends", ATTR_INTS, NULL, NULL, "index after the last; false: open"}, \
       {"strides", ATTR_INTS, "nil", NULL, "steps; negative ones go backwards"}
-#define PAD_ATTRS                                                                                \
-  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: how many before, how many behind"},        \
-      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC", "what fills the frame"}, \
+#define PAD_ATTRS                                                                        \
+  {"paddings", ATTR_INTS, NULL, NULL, "for each axis: elements before, elements after"}, \
+      {"mode", ATTR_STRING, "'CONSTANT'", "CONSTANT REFLECT SYMMETRIC",                  \
+       "how the frame is filled"},                                                       \
       {"constant_values", ATTR_FLOAT, "0", NULL, "the number that CONSTANT fills with"}
 #define WHOLE_ATTR {"shape", ATTR_INTS, NULL, NULL, "of the result"}
 
@@ -403,7 +404,7 @@ const OpDef ops_slice[] = {
          "strides = {1, 1, -3}, shape = {2, 3, 8}}"},
     {.name = "pad",
      .summary = "A frame around x.",
-     .shapes = "[n, ...] → [before + n + behind, ...]",
+     .shapes = "[n, ...] → [before + n + after, ...]",
      .inputs = {"x"},
      .attrs = {PAD_ATTRS},
      .infer = infer_pad,
@@ -420,7 +421,7 @@ const OpDef ops_slice[] = {
          "F[300,200] {paddings = {{1, 1}, {2, 2}}}"},
     {.name = "pad_grad",
      .summary = "The frame of a mirrored pad added to the inside.",
-     .shapes = "[before + n + behind, ...] → [n, ...]",
+     .shapes = "[before + n + after, ...] → [n, ...]",
      .inputs = {"dy"},
      .attrs = {PAD_ATTRS, WHOLE_ATTR},
      .traits = INTERNAL,

@@ -54,8 +54,8 @@ static Cost lu_solve(const Target *t, const Matrices *x, int64_t columns) {
   return c;
 }
 
-/* For each column two reductions; for each panel two products with what is right of it, half of all
- * columns on the average. */
+/* For each column two reductions. For each panel two products with the columns right of it, which
+ * are half of all columns on the average. */
 static Cost qr(const Target *t, const Matrices *x) {
   if (is_empty(x)) return cost_free();
   int64_t k = min(x->rows, x->cols), panel = min(k, PANEL), right = max(x->cols / 2, 1);
@@ -138,7 +138,7 @@ void cost_of_pinv(const Target *t, const Node *n, Cost *cost) {
   then(cost, product(t, &x, x.cols, min(x.rows, x.cols), x.rows));
 }
 
-/* Six products of the approximant and those that square; one solution. */
+/* Six products of the approximant and the products that square; one solution. */
 void cost_of_expm(const Target *t, const Node *n, Cost *cost) {
   Matrices x = matrices_of(n->in[0]);
   *cost = lu_solve(t, &x, x.cols);

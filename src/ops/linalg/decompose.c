@@ -28,7 +28,7 @@ static bool leads_negative(Dtype d, const void *x, int64_t rows, int64_t cols, i
   return negative;
 }
 
-/* The columns of lead get their sign, and those of follow (NULL: nothing) go along. */
+/* Gives the columns of `lead` their sign; the columns of `follow` (NULL: none) change with them. */
 static void fix_signs(Dtype d, void *lead, int64_t rows, int64_t cols, void *follow,
                       int64_t follow_rows) {
   for (int64_t j = 0; j < cols; j++) {
@@ -272,7 +272,7 @@ static Value *turning(Graph *g, Value *weights, Value *x, Value *dx) {
 
 static Value *plus(Graph *g, Value *a, Value *b) { return !a ? b : !b ? a : ops_add(g, a, b); }
 
-/* What is outside of the columns of x: dx - x xᵀ dx. */
+/* The part outside of the columns of x: dx - x xᵀ dx. */
 static Value *outside(Graph *g, Value *x, Value *dx) {
   return ops_sub(g, dx, grad_product(g, x, grad_product_turned(g, x, dx)));
 }
@@ -290,7 +290,7 @@ static void vectors_of(Graph *g, const Node *n, Value **s, Value **u, Value **v)
 }
 
 /* U (diag(ds) + (F ∘ (Uᵀ dU - dUᵀ U)) S + S (F ∘ (Vᵀ dV - dVᵀ V))) Vᵀ, F_ij = 1 / (s_j² - s_i²),
- * and what of dU and dV lies outside of the columns of U and V. */
+ * and the parts of dU and dV outside of the columns of U and V. */
 static void grad_svd(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool vectors = n->out_count == 3;
   Value *s, *u, *v, *core = NULL, *left = NULL, *right = NULL;

@@ -28,11 +28,11 @@ static Status infer_lstsq(Error *e, Node *n) {
   return OK;
 }
 
-/* A system [m, n] with k right-hand sides. The QR of a, or of aᵀ where that is taller, below which
- * a regulariser puts the rows of a multiple of the identity: of the former x = R⁻¹ Qᵀ b, of the
- * latter, where Q's first rows Q₁ = aᵀ R⁻¹ and Rᵀ R = a aᵀ + λ I, x = Q₁ R⁻ᵀ b. */
+/* A system [m, n] with k right-hand sides. It takes the QR of a, or of aᵀ if a is wide. A
+ * regulariser appends the rows of a multiple of the identity. In the first case x = R⁻¹ Qᵀ b. In
+ * the second case Q's first rows are Q₁ = aᵀ R⁻¹ with Rᵀ R = a aᵀ + λ I, and x = Q₁ R⁻ᵀ b. */
 typedef struct Sizes {
-  int64_t m, n, k, rows, cols; /* rows, cols: of what is factorised */
+  int64_t m, n, k, rows, cols; /* rows, cols: of the matrix that is factorised */
   bool wide;
   double root; /* of the regulariser */
 } Sizes;
@@ -141,7 +141,7 @@ static size_t scratch_lstsq(const Node *n) {
   return wide_scratch(n, batch_scratch(matrix_count(a), task));
 }
 
-/* x with `rows` more rows below: each matrix of the batch gets those of `value` on its diagonal. */
+/* x with `rows` more rows below; each matrix of the batch has `value` on the diagonal of these. */
 static Value *with_rows(Graph *g, Value *x, int64_t rows, double value) {
   if (!x) return NULL;
   Type below = x->type, square = {.dtype = x->type.dtype, .rank = 2};
@@ -204,7 +204,8 @@ static size_t take_values(ValuesPieces *p, char *scratch, Dtype d, bool vectors,
   return at.used;
 }
 
-/* Of xᵀ, as LAPACK sees x: v [n, k] and u [k, m], column by column. 0, or what failed. */
+/* Works on xᵀ, as LAPACK sees x: v [n, k] and u [k, m], column by column. Returns 0, or LAPACK's
+ * code. */
 static int64_t decompose(const Batch *b, int64_t index, const ValuesPieces *p, bool vectors) {
   const Type *x = b->c->in_type[0];
   int64_t m = matrix_rows(x), n = matrix_cols(x);

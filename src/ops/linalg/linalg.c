@@ -12,7 +12,7 @@ Status infer_matrices(Error *e, const Type *a) {
   Status s = want_float(e, a);
   if (s != OK) return s;
   if (a->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s", shape_text(a, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operands must be matrices, got %s", shape_text(a, text));
   if (matrix_rows(a) > INT_MAX || matrix_cols(a) > INT_MAX)
     return fail(e, ERR_INVALID_ARGUMENT, "extents of %s are beyond %d", shape_text(a, text),
                 INT_MAX);
@@ -23,7 +23,8 @@ Status infer_square(Error *e, const Type *a) {
   char text[TYPE_TEXT];
   Status s = want_float(e, a);
   if (s == OK && (a->rank < 2 || matrix_rows(a) != matrix_cols(a)))
-    return fail(e, ERR_INVALID_ARGUMENT, "wants square matrices, got %s", shape_text(a, text));
+    return fail(e, ERR_INVALID_ARGUMENT, "operands must be square matrices, got %s",
+                shape_text(a, text));
   return s == OK ? infer_matrices(e, a) : s;
 }
 
@@ -185,7 +186,7 @@ Value *grad_solve_triangle(Graph *g, Value *a, Value *b, bool lower, bool adjoin
   return op_with(g, "triangular_solve", (Value *[]){a, b}, 2, attrs);
 }
 
-/* x with one more axis, of extent 1, before its last `behind` ones. */
+/* x with one more axis, of extent 1, in front of its last `behind` axes. */
 static Value *with_axis(Graph *g, Value *x, int behind) {
   if (!x) return NULL;
   Type t = x->type;

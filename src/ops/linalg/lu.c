@@ -179,7 +179,7 @@ static void grad_slogdet(Graph *g, const Node *n, Value *const *dy, Value **dx) 
 
 /* ---- solutions ---- */
 
-/* rhs is handed over, and comes back, with its columns one after the other. */
+/* rhs is passed, and returned, with its columns one after the other. */
 static int64_t solve(const Batch *b, int64_t index, char *scratch) {
   int64_t n = matrix_cols(b->c->in_type[0]), columns = matrix_cols(b->c->in_type[1]);
   Dtype d = b->lapack.dtype;

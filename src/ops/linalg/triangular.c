@@ -217,8 +217,8 @@ static Status body_cholesky_solve(const Call *c) {
 }
 static Status eval_cholesky_solve(const Call *c) { return eval_wide(c, body_cholesky_solve); }
 
-/* drhs solves the same system; of a = L Lᵀ the gradient is -drhs xᵀ, of L that and its transpose
- * times L, below the diagonal. */
+/* drhs solves the same system. The gradient by a = L Lᵀ is -drhs xᵀ. The gradient by L is that
+ * matrix plus its transpose, times L, below the diagonal. */
 static void grad_cholesky_solve(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *l = grad_wide(g, n->in[0]), *x = grad_wide(g, &n->out[0]);
   Value *sides = op2(g, "linalg.cholesky_solve", l, grad_wide(g, dy[0]));

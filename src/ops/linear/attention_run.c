@@ -120,8 +120,8 @@ static size_t transposed_bytes(const Attention *a, int64_t times, int64_t width)
   return (size_t)(panels(times) * width * PANEL_COLS) * a->size;
 }
 
-/* y [b's rows, cols] = x [b's rows, length] times panels that were packed with `packed` rows, of
- * which the first `length` count. */
+/* y [b's rows, cols] = x [b's rows, length] times panels that were packed with `packed` rows; the
+ * first `length` of them count. */
 static void multiply(const Run *r, const Block *b, int product, const void *x, int64_t x_row,
                      int64_t length, const char *w, int64_t packed, void *y, int64_t y_row,
                      int64_t cols) {

@@ -199,7 +199,7 @@ static View multiply(Work *w, const View *left, const View *right, const bool *n
   return dense_view(w, order, count, result);
 }
 
-/* What comes behind operand k still needs these. */
+/* Operands after operand k still need these. */
 static void find_needed(const Equation *q, int k, bool *needed) {
   memset(needed, 0, INDICES * sizeof *needed);
   for (int i = 0; i < q->out.rank; i++) needed[q->out.index[i]] = true;
@@ -292,7 +292,7 @@ static void cost(const Target *t, const Node *n, Cost *cost) {
 typedef struct Written {
   char text[(MAX_INPUTS + 4) * (MAX_RANK + 1) + 8];
   int length;
-  char name[INDICES]; /* letters of indices; those of "..." get free ones */
+  char name[INDICES]; /* letters of indices; the indices of "..." get free ones */
 } Written;
 
 static char index_letter(int i) { return (char)(i < 26 ? 'A' + i : 'a' + i - 26); }
@@ -373,8 +373,8 @@ static bool add_ones(Gradient *d, int k) {
   return true;
 }
 
-/* The result: operand k's indices, without those that it repeats along (summed away: 1); a
- * second one of a kind gets a name of its own and stands on the diagonal. */
+/* The result has operand k's indices. An index that the operand was summed over is an axis of 1. A
+ * second index of a kind gets a name of its own, and lies on the diagonal. */
 static bool write_result(Gradient *d, int k) {
   const Term *t = &d->q->in[k];
   const Type *x = &d->node->in[k]->type;

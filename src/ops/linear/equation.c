@@ -22,8 +22,7 @@ static int letters_before(const char *s) {
   return n;
 }
 
-/* One operand's indices; rank is what "..." must fill up to (dots: how many dimensions it stands
- * for). */
+/* One operand's indices; rank is the number of dimensions that they and "..." (dots of them) fill. */
 static Status read_term(Error *e, const char **s, int dots, Term *t) {
   bool seen = false;
   for (; **s && **s != ',' && **s != '-'; ++*s) {
@@ -65,7 +64,7 @@ static Status read_extents(Error *e, Equation *q, int operand, const Type *x) {
   return OK;
 }
 
-/* Without "->": the indices that stand once, in order, behind those of "...". */
+/* Without "->": the indices that stand once, in order, after the indices of "...". */
 static Status imply_output(Error *e, Equation *q) {
   int times[INDICES] = {0};
   Status s = OK;
@@ -85,7 +84,7 @@ static Status read_output(Error *e, Equation *q, const char *s, int dots) {
   s += 2;
   Status status = read_term(e, &s, dots, &q->out);
   if (status == OK && *s)
-    return fail(e, ERR_VALUE, "can't read '%.20s' behind the result of the equation", s);
+    return fail(e, ERR_VALUE, "can't read '%.20s' after the result of the equation", s);
   for (int i = 0; i < q->out.rank && status == OK; i++) {
     if (!q->used[q->out.index[i]])
       return fail(e, ERR_VALUE, "the result has an index that no operand has");

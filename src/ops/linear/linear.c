@@ -24,10 +24,10 @@ static Status infer(Error *e, Node *n) {
   if (a->dtype != b->dtype)
     return fail(e, ERR_TYPE, "dtypes of %s and %s differ; ipu.cast one of them", type_text(a, ta),
                 type_text(b, tb));
-  if (a->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (a->dtype == BOOL) return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   if (a->rank < 2 || b->rank < 2)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants matrices, got %s and %s", shape_text(a, ta),
-                shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "operands must be matrices, got %s and %s",
+                shape_text(a, ta), shape_text(b, tb));
   int64_t k = a->shape[a->rank - (t.a ? 2 : 1)], other = b->shape[b->rank - (t.b ? 1 : 2)];
   if (k != other)
     return fail(e, ERR_INVALID_ARGUMENT, "%s%s times %s%s: inner extents %lld and %lld differ",
@@ -185,7 +185,7 @@ const OpDef ops_linear[] = {
      .attrs = {{"serialization_factor", ATTR_INT, NULL, NULL,
                 "how many parts; divides the extent that is cut"},
                {"serialization_dimension", ATTR_STRING, NULL, "a_columns a_rows_b_columns b_rows",
-                "what is cut: m, k or n"},
+                "dimension that is cut: m, k or n"},
                TURNED_ATTRS},
      .infer = infer_serialized,
      .cost = cost_of_matmul,

@@ -5,12 +5,12 @@
 static Status infer_outer(Error *e, Node *n) {
   const Type *a = &n->in[0]->type, *b = &n->in[1]->type;
   char ta[TYPE_TEXT], tb[TYPE_TEXT];
-  if (a->dtype == BOOL) return fail(e, ERR_TYPE, "wants numbers, got bool");
+  if (a->dtype == BOOL) return fail(e, ERR_TYPE, "operands must be numbers, got bool");
   Status s = want_same_dtype(e, "b", b, a->dtype);
   if (s != OK) return s;
   if (a->rank != 1 || b->rank != 1)
-    return fail(e, ERR_INVALID_ARGUMENT, "wants two vectors, got %s and %s", shape_text(a, ta),
-                shape_text(b, tb));
+    return fail(e, ERR_INVALID_ARGUMENT, "operands must be two vectors, got %s and %s",
+                shape_text(a, ta), shape_text(b, tb));
   n->out[0].type = (Type){.dtype = a->dtype, .rank = 2, .shape = {a->shape[0], b->shape[0]}};
   return OK;
 }

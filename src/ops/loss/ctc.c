@@ -280,7 +280,7 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
              {.name = "out_dtype",                                                                        \
               .kind = ATTR_DTYPE,                                                                         \
               .fallback = "nil",                                                                          \
-              .summary = "Of the loss; that of the scores when absent."}},                                \
+              .summary = "Dtype of the loss; by default the scores' dtype."}},                            \
    .outputs = 2,                                                                                          \
    .visible_outputs = 1,                                                                                  \
    .infer = infer_loss,                                                                                   \

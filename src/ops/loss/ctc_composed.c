@@ -104,7 +104,7 @@ static void sum_forwards(const Lattice *l, Value **alpha) {
   }
 }
 
-/* beta[t]: of all endings behind a state at t. */
+/* beta[t]: log probability of all endings after a state at t. */
 static void sum_backwards(const Lattice *l, Value **beta) {
   Graph *g = l->g;
   Value *end = ops_where(g, l->last, ops_number(g, l->never, 0), l->never);

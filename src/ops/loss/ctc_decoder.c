@@ -31,9 +31,9 @@ static Status infer_decoder(Error *e, Node *n) {
   return OK;
 }
 
-/* A prefix is a path to the root of a tree; a beam is a prefix with the probabilities of ending
- * in a blank or not. A prefix that leaves the beams stays in the tree: when it comes back, it is
- * the same one that longer beams grew from. */
+/* A prefix is a path to the root of a tree. A beam is a prefix with the probabilities of ending in
+ * a blank or not. A prefix that leaves the beams stays in the tree. If it returns, longer beams
+ * still have it as their parent. */
 typedef struct Prefix {
   int64_t parent;         /* -1: the empty one */
   int64_t child, sibling; /* the newest of its own, and the parent's next older; -1: none */
@@ -72,7 +72,7 @@ static DecoderSlot decoder_slot(Room *r, const Decoder *d) {
 
 static double total_of(const Beam *b) { return ctc_log_add(b->blank, b->other); }
 
-/* Keep the greatest in a heap whose root is the least. Equal ones: who came first stays. */
+/* Keeps the greatest in a heap whose root is the smallest. Of equal ones the first stays. */
 static void keep(Beam *heap, int64_t *count, int64_t width, const Beam *candidate) {
   double score = total_of(candidate);
   if (!(score > -INFINITY)) return;
@@ -94,7 +94,7 @@ static void keep(Beam *heap, int64_t *count, int64_t width, const Beam *candidat
   heap[at] = *candidate;
 }
 
-/* What a beam is after a step without a new label; a shorter beam that grows into it adds to it. */
+/* A beam after a step without a new label. A shorter beam that grows into it adds to it. */
 static Beam stayed(const Decoder *d, const DecoderSlot *s, const Beam *b) {
   const Prefix *p = &s->prefix[b->prefix];
   Beam next = {b->prefix, -1, total_of(b) + s->row[d->blank], -INFINITY};
@@ -219,9 +219,9 @@ static size_t scratch_decoder(const Node *n) {
   return wide_scratch(n, decoder_slot_bytes(&d) * NN_SLOTS);
 }
 
-/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes
- * only a beam's width of the likeliest can extend a prefix into the next beam (beside the blank
- * and the prefix's last label): those are found for all steps at once. */
+/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes, only
+ * the likeliest ones, as many as beams, can extend a prefix into the next beam (beside the blank
+ * and the prefix's last label). They are found for all steps at once. */
 static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[D_SCORES]->type;
   int64_t steps = x->shape[0], batch = x->shape[1], classes = x->shape[2], width = n->attr[WIDTH].i;
@@ -264,7 +264,7 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
 const OpDef ops_ctc_decoder[] = {
     DECODER(
         "nn.ctc_beam_search_decoder", CTC_OF_LOGITS, "logits",
-        "The likeliest label sequences: their log probabilities, lengths, and labels (-1 behind the end)."),
+        "The likeliest label sequences: their log probabilities, lengths, and labels (-1 after the end)."),
     DECODER("nn.ctc_beam_search_decoder_with_log_probs", CTC_OF_LOG_PROBS, "log_probs",
             "The same from log probabilities, which are taken as they are."),
     {0}};

@@ -85,8 +85,8 @@ static Value *trailing_one(Graph *g, Value *x) {
   return ops_reshape(g, x, &t);
 }
 
-/* Of one row's loss: the slope in the logits, -log p in the labels. The slope's own derivative
- * is that of a softmax. */
+/* Gradients of one row's loss: softmax - labels by the logits, -log p by the labels. The first
+ * one's own gradient is a softmax's. */
 static void grad_dense(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];
   int64_t last = logits->type.rank - 1;

@@ -99,7 +99,8 @@ static GroupJob group_job(const Call *c, const Type *x) {
   return j;
 }
 
-/* What a sample needs: sums by channel, then mean, p, q, r by channel; sums by group as doubles. */
+/* The scratch of a sample: sums by channel, then mean, p, q, r by channel; sums by group as
+ * doubles. */
 typedef struct SampleRoom {
   char *a, *b, *mean, *p, *q, *r;
   double *group_a, *group_b;

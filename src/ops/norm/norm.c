@@ -244,7 +244,7 @@ static void layer_rows(void *context, int64_t begin, int64_t end) {
                                    (char *)c->out[2] + row);
 }
 
-/* The rows to be normalised one behind the other, in scratch when they don't lie so. */
+/* The normalised rows one after the other, copied to scratch if they aren't contiguous. */
 static const char *gathered(const Call *c, const LayerJob *j, Room *room, const void *data) {
   if (j->l.inner == 1) return data;
   void *to = room_take(room, (size_t)(j->rows * j->l.n) * j->size);

@@ -63,7 +63,7 @@ static Status check_floats(Error *e, const Node *n) {
 static Status infer_uniform(Error *e, Node *n) {
   Status s = infer_shape(e, n, (Dtype)n->attr[DTYPE].i);
   if (s == OK && n->out[0].type.dtype == BOOL)
-    return fail(e, ERR_TYPE, "wants numbers; use ipu.random.bernoulli for bool");
+    return fail(e, ERR_TYPE, "dtype must be of numbers, got bool; use ipu.random.bernoulli");
   if (s == OK && dtype_is_integer(n->out[0].type.dtype) &&
       !(fabs(n->attr[FIRST].f) < 0x1p53 && fabs(n->attr[SECOND].f) < 0x1p53))
     return fail(e, ERR_VALUE, "integers are drawn between -2^53 and 2^53, not from %g to %g",
@@ -138,7 +138,7 @@ static float last_of_16_bits(Dtype d, float low, float high) {
   return from_16_bits(d, 0x8001);
 }
 
-/* Computed in float32, also what is rounded to 16 bits afterwards. */
+/* Computed in float32, also for results that are then rounded to 16 bits. */
 static void uniform_f32(const Draw *d, const uint32_t *w, int64_t first, int64_t n) {
   const Attr *a = d->call->attr;
   Dtype wanted = d->call->node->out[0].type.dtype;

@@ -43,7 +43,7 @@ static void multiply_row(const Call *c, const Sequence *s, const void *a, const 
   c->kernels->strip[EW_MUL][s->dtype]((const void *[]){a, b}, 0, y, s->units, NULL);
 }
 
-/* What the reset gate multiplies or has multiplied: kept for the gradient. */
+/* The value that the reset gate multiplies, or its product: kept for the gradient. */
 static void gru_inner(const RecurrenceChunk *w, int64_t row, int64_t t, char *gates, const char *z,
                       const char *h, bool after) {
   const Call *c = w->c;
@@ -110,8 +110,8 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   rnn_end_state(w, RO_H, first, rows, p.dh);
 }
 
-/* Reset after: one product with all columns. Before: two columns' worth with the state, one with
- * r h. Which: the kernel's panels, or those of its transpose. */
+/* Reset after: one product with all columns. Reset before: a product of two thirds of the columns
+ * with the state, one of the rest with r h. The panels are the kernel's, or its transpose's. */
 static void gru_panels(const Call *c, const Node *n, Room *room, RecurrenceChunk *w,
                        const void *kernel, PanelsOf *which) {
   int64_t u = w->s.units;
@@ -207,7 +207,8 @@ static void gru_grad_chunk(void *context, int64_t chunk, void *scratch) {
   int64_t first, rows = rnn_rows_of(s, chunk, &first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
-  BackSlot p = rnn_back_slot(&room, s); /* dc: what reaches the state past the products */
+  BackSlot p =
+      rnn_back_slot(&room, s); /* dc: the gradient that reaches the state past the products */
   rnn_start_state(w, RG_DH, first, rows, p.dh);
   memset(p.late, 0, (size_t)rows * bytes);
   for (int64_t t = s->steps - 1; t >= 0; t--) {
@@ -303,7 +304,7 @@ static Value *bias_row(Graph *g, Value *bias, int64_t k) {
   return op_with(g, "slice", &bias, 1, attrs);
 }
 
-/* z, r, candidate of a step; inner: what r multiplies or has multiplied. */
+/* z, r, candidate of a step; inner: the operand of r, or its product. */
 static Gates step_of_gates(Written *w, const Node *n, Value *x, Value *h, const KernelParts *kernel,
                            Value **inner) {
   Graph *g = w->g;

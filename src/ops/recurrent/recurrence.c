@@ -156,7 +156,7 @@ char *rnn_at(const RecurrenceChunk *w, const void *data, int64_t row, int64_t st
   return (char *)(uintptr_t)data + (size_t)((row * w->s.steps + step) * width) * w->s.size;
 }
 
-/* y of a step: the state, or what a masked step gives. */
+/* y of a step: the state, or the output of a masked step. */
 void rnn_put_output(const RecurrenceChunk *w, void *out, int64_t row, int64_t step,
                     const char *state) {
   size_t bytes = (size_t)w->s.units * w->s.size;
@@ -166,8 +166,8 @@ void rnn_put_output(const RecurrenceChunk *w, void *out, int64_t row, int64_t st
   else memcpy(y, y - bytes, bytes);
 }
 
-/* Backward: what arrives at the state after a step, in dh. A masked step's dy belongs to an
- * earlier output, kept in late. */
+/* Backward: the gradient that reaches the state after a step, in dh. A masked step's dy belongs to
+ * an earlier output, and is kept in `late`. */
 void rnn_take_output_grad(const RecurrenceChunk *w, const void *dy, int64_t row, int64_t step,
                           char *dh, char *late) {
   int64_t units = w->s.units;
@@ -230,7 +230,7 @@ static void backward_sequence(const Node *n, int gates_input, int64_t gates, Seq
   s->size = dtype_size(s->dtype);
 }
 
-/* What the walk needs; with c NULL only the room that it takes. */
+/* The scratch of the recurrence; with c NULL only its size is counted. */
 static void prepare(const Call *c, const Node *n, const Recurrence *r, Room *room,
                     RecurrenceChunk *w) {
   Error ignored = {0};

@@ -140,7 +140,8 @@ Value *rnn_state(const Written *w, const Node *n, int input);
 Value *rnn_unmasked(const Written *w, int64_t t, Value *a, Value *b);
 /* y of a step; before: of the step before it. */
 Value *rnn_output(const Written *w, int64_t t, Value *state, Value *before);
-/* rnn_take_output_grad: what arrives at the state, and what is left for an earlier output. */
+/* rnn_take_output_grad: the gradient that reaches the state, and the gradient that belongs to an
+ * earlier output. */
 void rnn_output_grad(const Written *w, int64_t t, Value *dy, Value **dh, Value **late);
 Value *rnn_back(Graph *g, Value *dz, Value *recurrent); /* dz recurrent' */
 

@@ -203,7 +203,7 @@ static void compose_simple_grad(Graph *g, const Node *n, Value **out) {
    .kind = ATTR_STRING,            \
    .fallback = "'tanh'",           \
    .choices = "tanh relu sigmoid", \
-   .summary = "What is applied to the sum."}
+   .summary = "Function that is applied to the sum."}
 
 static void cost_forward(const Target *t, const Node *n, Cost *c) { rnn_cost_forward(t, n, 1, c); }
 static void cost_backward(const Target *t, const Node *n, Cost *c) {

@@ -31,7 +31,8 @@ static Status infer_any(Error *e, Node *n) {
 
 static Status infer_numbers(Error *e, Node *n) {
   if (n->in[0]->type.dtype == BOOL)
-    return fail(e, ERR_TYPE, "wants numbers, got bool; ipu.cast it, or use reduce_any, reduce_all");
+    return fail(e, ERR_TYPE,
+                "operands must be numbers, got bool; ipu.cast them, or use reduce_any, reduce_all");
   return infer_any(e, n);
 }
 
@@ -42,7 +43,7 @@ static Status infer_floats(Error *e, Node *n) {
 
 static Status infer_bools(Error *e, Node *n) {
   if (n->in[0]->type.dtype != BOOL)
-    return fail(e, ERR_TYPE, "wants bool, got %s", dtype_name(n->in[0]->type.dtype));
+    return fail(e, ERR_TYPE, "operands must be bool, got %s", dtype_name(n->in[0]->type.dtype));
   return infer_any(e, n);
 }
 
@@ -96,7 +97,7 @@ static Status body_mean(const Call *c) {
 }
 static Status eval_mean(const Call *c) { return eval_wide(c, body_mean); }
 
-/* Scratch of rows in two passes: [kept] of the first, [x] of what the second one reduces, then the
+/* Scratch of rows in two passes: [kept] of the first, [x] of the second pass's operand, then the
  * reductions' own. */
 static size_t scratch_two_passes(const Node *n) {
   return wide_scratch(n, round_to_line(compute_bytes(&n->out[0].type)) +
@@ -191,8 +192,8 @@ static Value *run_product(Graph *g, Value *x, bool reverse) {
   return op_with(g, "cumprod", &x, 1, attrs);
 }
 
-/* The product of all the others is that of those before times that of those behind: no division
- * by a zero. */
+/* The product of all other elements is the product before times the product after: no division by a
+ * zero. */
 static void grad_prod(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[0];
   const Type *t = &x->type;

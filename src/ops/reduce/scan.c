@@ -88,9 +88,9 @@ static void grad_cumprod(Graph *g, const Node *n, Value *const *dy, Value **dx) 
   dx[0] = op_with(g, "cumprod_grad", (Value *[]){dy[0], n->in[0]}, 2, n->attr);
 }
 
-/* dx[i] is the product of what stands before i times a sum over what stands behind, made
- * backwards without dividing: t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i + 1
- * only). */
+/* dx[i] is the product of the elements before i, times a sum over the elements after i. The sum is
+ * made backwards, without dividing: t[i] = dy[i] + x[i + 1] t[i + 1] (exclusive: the dy and x of i
+ * + 1 only). */
 #define PRODUCT_GRAD(id, T)                                                                \
   static void product_grad_##id(const Running *r, const T *dy, const T *x, T *dx) {        \
     int64_t inner = r->shape.inner, extent = r->shape.extent;                              \
@@ -137,8 +137,8 @@ static Status body_cumprod_grad(const Call *c) {
 }
 static Status eval_cumprod_grad(const Call *c) { return eval_wide(c, body_cumprod_grad); }
 
-/* With y = cumprod(x) the row is cumsum'(dy y) / x, cumsum' running the other way;
- * differentiated in that form, which wants x without zeros. */
+/* With y = cumprod(x) the row is cumsum'(dy y) / x, where cumsum' runs the other way. This form is
+ * differentiated, and needs an x without zeros. */
 static void grad_cumprod_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *x = n->in[1], *y = op_with(g, "cumprod", &n->in[1], 1, n->attr);
   Value *h = ops_div(g, u[0], x), *sum = op_with(g, "cumsum", &h, 1, n->attr);

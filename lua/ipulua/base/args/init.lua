@@ -12,6 +12,7 @@
 -- table is copied for each call.
 --   optional = true     nil is allowed
 --   choices = {…}       the values allowed; strings in any letter case
+--   synonyms = {…}      other names of choices: {binary = "multi_hot"}
 --   range = "[0, 1)"    the numbers allowed, also in lists of numbers
 --   check = f           f(value) returns nil, or words that complete "'name' …"
 --   by_name = true      it and the rows after it have no position
@@ -118,7 +119,7 @@ local function names_known(compiled, t)
   return true
 end
 
--- The same for names that are known or nearly so, which are better told as slips.
+-- The same for known names and for misspelt ones, which are better reported as slips.
 local function names_slipped(compiled, t)
   for key in next, t do
     if not compiled.index[key] and not nearest.find(key, compiled.names) then return false end
@@ -217,8 +218,8 @@ local function is_constructor(compiled, t)
   if next(t) == nil then return not first.required end
   if t[first.name] ~= nil then return true end -- it names the first argument
   if args.is_list(t) then
-    -- what fits the first argument by itself stands for it; several only where that argument can't
-    -- be a list
+    -- a value that fits the first argument may stand for it alone; several only if that argument
+    -- can't be a list
     if (#t == 1 or first.one or not first.takes_lists) and fits(first, t[1]) then return true end
     if is_several(compiled, t) then return true end
     -- a list for a first argument that takes one: read it as that argument if the element does not

@@ -1,5 +1,5 @@
--- One argument: the types that its row may name, the tests that are derived from it, and what is
--- said of a value that fails them.
+-- One argument: the types that its row may name, the tests of each type, and the error of a value
+-- that fails them.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -194,6 +194,7 @@ local function compile_row(row)
       compiled.is_choice[choice] = choice
       if type(choice) == "string" then compiled.is_choice[choice:lower()] = choice end
     end
+    for former, choice in pairs(row.synonyms or {}) do compiled.is_choice[former] = choice end
   end
   return compiled
 end
@@ -255,7 +256,7 @@ local function choose(fname, row, value)
     nearest.hint(value, words)), "value")
 end
 
----The value as its row wants it; raises where it doesn't fit.
+---The value, converted to the type of its row; raises an error if it doesn't fit.
 ---@param fname string
 ---@param row table as compiled
 ---@param value any

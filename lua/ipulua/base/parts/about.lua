@@ -1,4 +1,5 @@
--- What help and the references say of a part of Keras: each file says it of the parts that it has.
+-- Descriptions of the parts of Keras for help and the references. Each file describes the parts
+-- that it has.
 
 local about = {}
 
@@ -18,7 +19,7 @@ local lists, rows = {}, {} -- module → rows in their order; module → name �
 ---@field is string? the shapes with names; `also`, what else they may be
 ---@field shapes string? where they aren't computed
 
----Says what a module's parts are.
+---Adds descriptions of a module's parts.
 ---@param module string "layers", "schedules" …
 ---@param list AboutPart[]
 ---@param holder table? the classes by name, where rows hold facts of classes
@@ -50,7 +51,7 @@ function about.all() return lists end
 
 local places <const> = {schedules = "optimizers.schedules"}
 
----The source of a part: what is given, and its name in tf.keras.
+---The source of a part: the given one, and its name in tf.keras.
 ---@param module string
 ---@param name string
 ---@return string

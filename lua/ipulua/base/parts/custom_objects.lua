@@ -14,11 +14,11 @@ local here <const> = core.here
 -- name → class or function, for all models
 local everywhere = core.plain{}
 
--- In a scope: what everywhere and the scopes around had when it was entered, and its own names. A
--- coroutine has those that hold where it is resumed, or its own.
+-- In a scope: the names that held when it was entered, and its own names. A coroutine has the names
+-- of the place where it is resumed, or its own.
 local function names() return here().custom_names or everywhere end
 
--- What was registered since, by whoever runs besides, is found, too.
+-- Names that other code has registered since are found, too.
 local function find(name)
   local object = names()[name]
   if object == nil then return everywhere[name] end
@@ -97,7 +97,7 @@ function custom_objects.current()
   return copy
 end
 
--- Adds names; gives what takes them away again.
+-- Adds names; returns a function that removes them again.
 local function add(list)
   local former, own = here().custom_names, custom_objects.current()
   for name, value in pairs(list) do own[name] = value end
@@ -105,7 +105,7 @@ local function add(list)
   return function() here().custom_names = former end
 end
 
----Adds names until what is returned is closed, by `<close>`.
+---Adds names until the returned value is closed, by `<close>`.
 ---@param list table<string, any>?
 ---@return table
 ---@package

@@ -87,8 +87,8 @@ function parts.find(kind, name, options)
   end
   local hint = nearest.hint(name, list)
   if hint == "" and name:find("^%u") then
-    hint = string.format("; a class of one's own is given by custom_objects = {%s = Class}, or "
-      .. "registered", name)
+    hint = string.format("; give your own class by custom_objects = {%s = Class}, or "
+      .. "register it", name)
   end
   blame.error(string.format("unknown %s '%s'%s", kind, name, hint), "value")
 end
@@ -118,8 +118,8 @@ local function count_layers(layer, count, list)
   end
 end
 
----A scope to describe a layer and all that it holds in: what two of its models share is described
----under one number.
+---A scope in which a layer and its parts are described. Parts that two of its models share are
+---described under one number.
 ---@param root Layer
 function parts.describing(root)
   if here().numbered_layers then return scopes.inside end
@@ -129,7 +129,7 @@ function parts.describing(root)
   return scope
 end
 
----A scope to make a layer of its description in: what has one number is made once.
+---A scope in which a layer is made of its description. Parts with one number are made once.
 function parts.making()
   if here().made_layers then return scopes.inside end
   return enter "made_layers"
@@ -193,7 +193,7 @@ function parts.serialize(kind, part)
   return description
 end
 
--- The words for what stands at a place in a config.
+-- The words for the value at a place in a config.
 local function why_unwritable(owner, path, value)
   local what = type(value) == "function" and "a function" or args.describe(value)
   local f = type(value) == "function" and debug.getinfo(value, "S")
@@ -431,8 +431,8 @@ end
 local kind_of = {} -- module's name → kind
 for kind, module in pairs(registry.kinds) do kind_of[module] = kind end
 
----Makes a module of parts known, which then also saves its parts and makes them of what was saved,
----and answers to its other names.
+---Registers a module of parts. It then saves its parts, makes them of their configs, and answers to
+---its other names.
 ---@param which string "layers", "losses" …
 ---@param module table
 ---@param about {names: table<string, string>?, missing: table<string, string>?}?
@@ -441,7 +441,7 @@ function parts.give(which, module, about)
   local kind = kind_of[which]
   registry.enter(kind, module)
 
-  ---What a config holds for a part: {class_name =, config =}, or the name of a function.
+  ---A part in a config: {class_name =, config =}, or the name of a function.
   function module.serialize(part) return core.plain(parts.serialize(kind, part)) end
 
   ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name

@@ -34,7 +34,7 @@ function names.reset()
   counts = {}
 end
 
----A name without case and underscores: what strings that name classes are compared by.
+---A name without case and underscores, by which names of classes are compared.
 ---@param name string
 ---@return string
 function names.plain(name)

@@ -13,12 +13,12 @@ local offering = {}
 ---@type table<string, table<string, string>>
 offering.names = {}
 
----Module → name → why it can't be had, and what to use.
+---Module → name → why the module lacks it, and what to use.
 ---@type table<string, table<string, string>>
 offering.missing = {}
 
----The name that a module has for another one's; compared as Keras' strings are, without case and
----underscores.
+---The module's own name for another name of a part. Names are compared as Keras compares strings,
+---without case and underscores.
 ---@param which string? "layers", "losses" …
 ---@param name string
 ---@return string?

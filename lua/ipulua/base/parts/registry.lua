@@ -1,5 +1,5 @@
--- Where the modules of parts (layers, initializers, losses, …) make themselves known by their kind,
--- so that a name in a config is found without one part requiring the others.
+-- The modules of parts (layers, initializers, losses, …) register here by their kind. So a name in
+-- a config is found without one part requiring the others.
 
 local registry = {}
 

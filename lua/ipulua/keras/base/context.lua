@@ -1,5 +1,5 @@
--- What a layer's call knows about the calls around it: whether they train, and what is written
--- beside tensors while they run.
+-- Facts about the calls around a layer's call: whether they train, and the values that are noted
+-- beside tensors meanwhile.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -66,7 +66,7 @@ Call.__close = function(self)
   name_nodes(self.path)
 end
 
----The path of what is called `name` within what is being called.
+---The path of a layer called `name` within the current call.
 ---@param name string
 ---@return string[]
 function context.extended(name)
@@ -76,7 +76,7 @@ function context.extended(name)
   return longer
 end
 
----Enters a layer's call; what is returned is to be closed.
+---Enters a layer's call; the returned value is to be closed.
 ---@param name string
 ---@param training boolean?
 function context.enter(name, training)
@@ -89,14 +89,14 @@ function context.enter(name, training)
   end
   local call = setmetatable({training = context.training, path = context.path}, Call)
   local path = context.extended(name)
-  name_nodes(path) -- it may fail for want of memory
+  name_nodes(path) -- it may fail if memory is short
   context.training = training
   context.depth = context.depth + 1
   context.path = path
   return call
 end
 
--- Most errors of layers name them; those of the ops inside don't know them.
+-- Most errors of layers name the layer. Errors of ops don't know it.
 blame.placing(function(message)
   local path = context.path
   local innermost = path[#path]
@@ -109,7 +109,7 @@ Inference.__close = function(self)
   context.inferring, context.depth, context.training = self.inferring, self.depth, self.training
 end
 
----Enters the inference of shapes, where nothing is recorded; what is returned is to be closed.
+---Enters the inference of shapes, where nothing is recorded; the returned value is to be closed.
 function context.infer()
   local former = {inferring = context.inferring, depth = context.depth, training = context.training}
   context.inferring = true

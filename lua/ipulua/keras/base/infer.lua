@@ -32,8 +32,8 @@ function infer.close(shape, guess)
   return closed
 end
 
----Words about a guess that a message shows, itself or times something (what is flattened), since no
----script wrote it.
+---Words about a guess that a message shows, or a multiple of it (after flattening), since no script
+---wrote that number.
 ---@param guess integer a prime that few shapes have in them
 ---@param means string what the guess stands for
 ---@param advice string what to do where it was flattened together with other axes
@@ -55,8 +55,7 @@ end
 local unknown <const> = "an extent that is not known yet, such as the batch"
 local make_known <const> = "keras.Input{shape =, batch_size =} makes it known"
 
--- The types of f's results, a list of structures, when it is given symbolic tensors like those of
--- `given`.
+-- The types of f's results, a list of structures, for symbolic tensors like those of `given`.
 local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()

@@ -1,4 +1,4 @@
--- Layer: what holds weights and maps tensors to tensors. Own layers: Layer:extend("MyLayer") with
+-- Layer: has weights, and maps tensors to tensors. Own layers: Layer:extend("MyLayer") with
 -- `build(input_shape)`, which makes weights, and `call(x, {training =, mask =})`.
 
 local about = require "ipulua.base.parts.about"
@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local layer_calls = require "ipulua.keras.base.layer_calls"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_losses = require "ipulua.keras.base.layer_losses"
+local layer_nodes = require "ipulua.keras.base.layer_nodes"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local log = require "ipulua.base.log"
 local names = require "ipulua.base.parts.names"
@@ -66,8 +67,8 @@ end
 
 -- ------------------------------------------------ fields
 
--- Fields that are computed: name → function of the layer; and what sets those that a script may
--- set.
+-- Fields that are computed: name → function of the layer; and functions that set the fields that a
+-- script may set.
 local properties = {}
 Layer.properties = properties
 Layer.setters = {}
@@ -79,6 +80,7 @@ local function of_policy(self, name)
 end
 
 function properties.dtype(self) return of_policy(self, "variable_dtype") or "float32" end
+function properties.dtype_policy(self) return kept(self, "policy") end
 function properties.compute_dtype(self) return of_policy(self, "compute_dtype") or "float32" end
 
 function Layer.setters.trainable(self, value)
@@ -151,7 +153,7 @@ end
 
 Layer.after_init = Layer.ensure_initialised
 
----Variables that are no weights but last from batch to batch: what a resumed training wants back.
+---Variables that are no weights but last from batch to batch, and that a resumed training needs.
 ---@return userdata[]
 ---@package
 function Layer:state_variables() return {} end -- luacheck: ignore 212
@@ -167,8 +169,7 @@ end
 
 local told_classes = setmetatable({}, {__mode = "k"})
 
--- A file can't say what an init of the script's own was given, unless the class tells by a
--- get_config of its own.
+-- A file can't have the arguments of a script's own init, unless the class has a get_config.
 local function tell_lost_arguments(c)
   if told_classes[c] or c.get_config ~= Layer.get_config or rawget(c, "argument_rows") then
     return
@@ -187,7 +188,8 @@ function Layer:get_config()
   tell_lost_arguments(class.of(self))
   local config = parts.config(self)
   config.name, config.trainable = self.name, self.trainable
-  config.dtype = of_policy(self, "name")
+  local policy = self.dtype_policy
+  config.dtype = policy and policy.name
   config.weights, config.batch_input_shape = nil, kept(self, "batch_input_shape")
   config.input_shape, config.batch_size, config.input_dim = nil, nil, nil
   return config
@@ -220,15 +222,15 @@ end
 -- ------------------------------------------------ fields, weights, losses and metrics, calls:
 -- files of their own
 
-for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls} do
+for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls, layer_nodes} do
   for name, f in pairs(part.methods) do Layer[name] = f end
-  for name, f in pairs(part.properties) do properties[name] = f end
+  for name, f in pairs(part.properties or {}) do properties[name] = f end
 end
 layer_fields.Layer = Layer
 layer_fields.reserve(Layer)
 
 about.say("layers", {
-  {"Layer", text = "What every layer is: own layers extend it (`Layer:extend(\"Name\")`) with "
+  {"Layer", text = "The base of all layers; extend it (`Layer:extend(\"Name\")`) with "
     .. "`build(input_shape)` and `call(x, {training =, mask =})`; `add_weight`, `add_loss`, "
     .. "`add_metric`, `get_weights`, `set_weights`, `count_params`, `compute_output_shape`, "
     .. "`get_config`.", section = "Core", wrong = "Layer{size = 3}"},

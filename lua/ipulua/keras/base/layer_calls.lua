@@ -20,8 +20,7 @@ local keep <const> = require "ipulua.keras.base.layer_fields".keep
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
-local properties = {}
+local Layer = {} -- functions of this file for the class
 
 -- ------------------------------------------------ what layers define
 
@@ -132,7 +131,7 @@ local function check_spec(self, inputs)
   end
 end
 
--- What can't be an input of any layer is refused; objects of a script's own may be.
+-- Values that can't be an input of any layer are refused. Objects of a script's own are accepted.
 local function check_inputs(self, first)
   check_spec(self, first)
   local of = type(first)
@@ -153,7 +152,7 @@ end
 
 -- ------------------------------------------------ building
 
----Makes the weights if that hasn't happened; `inputs` tell the shape.
+---Makes the weights if there are none yet, by the shapes of `inputs`.
 ---@package
 function Layer:ensure_built(inputs)
   self:ensure_initialised()
@@ -175,7 +174,7 @@ function Layer:build_once(input_shape)
     local inside = path[#path] == self.name
     if not inside then context.path = context.extended(self.name) end
     keep(self, "_building", true)
-    local ok, problem = pcall(self.build, self, input_shape)
+    local ok, problem = blame.pcall(self.build, self, input_shape)
     keep(self, "_building", nil)
     context.path = path
     if not ok then error(problem, 0) end
@@ -250,7 +249,7 @@ local function autocast_options(self, options)
   end
 end
 
--- A call's options, with what the calls around it say where they say nothing.
+-- A call's options. Options that aren't given come from the calls around it.
 local function complete(options, inputs)
   local passed = {}
   for key, value in next, options do passed[key] = value end
@@ -262,8 +261,8 @@ end
 
 local guarded = setmetatable({}, {__mode = "k"}) -- classes of the library
 
--- The library's layers say what options their call has besides training and mask, as call_options;
--- so may own ones. Without that an own call may read any.
+-- The library's layers list the options of their call besides training and mask, as call_options.
+-- Own layers may do so, too; otherwise their call may read any.
 local function check_options(self, options)
   local c = class.of(self)
   while c and rawget(c, "call") == nil do c = rawget(c, "super") end
@@ -385,8 +384,7 @@ local function call_by_hand(f, name)
   end)
 end
 
----Prepares a class of the library, and those that it is derived from, for scripts that use build
----and call by hand.
+---Prepares a class of the library, and its bases, for scripts that call build and call by hand.
 ---@param c Class
 local function guard(c)
   while c and not guarded[c] and rawget(c, "build") ~= Layer.build do
@@ -428,24 +426,4 @@ function Layer:compute_output_shape(input_shape)
   return nest.map(function(leaf) return leaf.shape end, types[1])
 end
 
--- ------------------------------------------------ in functional models
-
-local function of_only_node(self, what)
-  if #kept(self, "nodes") == 0 then
-    blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a "
-      .. "functional model", self.name, what),
-      "value")
-  end
-  return kept(self, "nodes")[1]
-end
-
-function properties.input(self) return of_only_node(self, "input").inputs end
-function properties.output(self) return of_only_node(self, "output").outputs end
-function properties.output_shape(self)
-  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "output shape").outputs)
-end
-function properties.input_shape(self)
-  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "input shape").inputs)
-end
-
-return {methods = Layer, properties = properties, guard = guard}
+return {methods = Layer, guard = guard}

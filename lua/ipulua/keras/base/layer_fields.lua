@@ -9,18 +9,19 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local nest = require "ipulua.base.nest"
+local plain = require "ipulua.base.plain"
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 local fields = {methods = Layer, properties = {}}
 
 -- Names that no script gives to a field.
-local key_of_kept <const> = "(kept)"      -- of what the library keeps: {name = value}
+local key_of_kept <const> = "(kept)"      -- of the library's values about a layer: {name = value}
 local order <const> = "(order)"           -- of the fields' names: {list =, seen =}
 -- of variables that are read in the compute dtype, by field
 local automatic <const> = "(automatic)"
 
--- Names of what is kept that no field may have; those without _ that are always read by `get` are
+-- Names of kept values that no field may have. Names without _ that are always read by `get` are
 -- free.
 local kept_names = {}
 for _, name in ipairs{
@@ -31,7 +32,7 @@ for _, name in ipairs{
 
 -- ------------------------------------------------ what the library keeps
 
----Begins what is kept of a layer; more of it is added to what a base has begun.
+---Begins the library's values about a layer; a derived class adds to the values of its base.
 ---@param layer Layer
 ---@param values table<string, any>
 function fields.begin(layer, values)
@@ -146,7 +147,7 @@ function fields.assign(layer, key, value)
   if is_cast(layer, value) then make_automatic(layer, key, value) else rawset(layer, key, value) end
 end
 
----A field that is no more one: what was given in it lies elsewhere now.
+---A field that is no longer one: its value is kept elsewhere now.
 ---@param layer Layer
 ---@param key string
 function fields.forget(layer, key)
@@ -183,13 +184,13 @@ end
 
 -- ------------------------------------------------ reading
 
----__index of layers: methods, properties, what the library keeps, variables of mixed precision.
+---__index of layers: methods, properties, the library's values, variables of mixed precision.
 function fields.read(layer, key)
   local c = getmetatable(layer)
   local value = c[key]
   if value ~= nil then return value end
   local property = c.properties[key]
-  if property then return core.plain(property(layer)) end
+  if property then return plain.of_objects(core.plain(property(layer))) end
   local all = rawget(layer, key_of_kept)
   if all and all[key] ~= nil then return all[key] end
   local cast = rawget(layer, automatic)

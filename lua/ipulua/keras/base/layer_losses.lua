@@ -1,4 +1,4 @@
--- A layer's losses and metrics: those that it adds while it is called, and the penalties of its
+-- A layer's losses and metrics, which it adds while it is called, and the penalties of its
 -- regularizers.
 
 local args = require "ipulua.base.args"
@@ -10,7 +10,7 @@ local nest = require "ipulua.base.nest"
 local stages = require "ipulua.keras.models.stage_scope"
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 local properties = {}
 
 local function is_value(x)
@@ -60,18 +60,28 @@ local function named_metric(self, name)
   return metric
 end
 
+-- A value that a metric gave is that metric's: it shows its mean already, under its own name.
+local function show_metric(self, metric)
+  for _, each in ipairs(self:all_metrics()) do
+    if rawequal(each, metric) then return end
+  end
+  self._metrics[#self._metrics + 1] = metric
+end
+
 local metric_rows <const> = {
   {"name", "string"}, {"aggregation", "string", "mean", choices = {"mean"}},
 }
 
 ---Shows the mean of a value as a metric of the model; outside of calls the value is a tensor of a
----functional model.
+---functional model. The value of a metric object is shown by that object, under its name.
 ---Shapes: value any, averaged
 ---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any tensor
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
   self:ensure_initialised()
+  local origin = require "ipulua.keras.metrics.base".origin(value)
+  if origin then return show_metric(self, origin) end
   local name = args.check("add_metric", metric_rows, options).name
   local metric = named_metric(self, name)
   if KerasTensor.is(value) then return self:watch("add_metric", value, name) end
@@ -86,7 +96,7 @@ function Layer:watch(who)
     .. "the layer's call", who, self.name), "value")
 end
 
--- What a regularizer gives for a value: it may be a function of the script's.
+-- A regularizer's penalty for a value; it may be a function of the script's.
 local function penalty(self, which, regularizer, value)
   local loss = regularizer(value)
   if core.is_tensor(loss) or core.is_variable(loss) or type(loss) == "number" then return loss end
@@ -94,7 +104,7 @@ local function penalty(self, which, regularizer, value)
     args.describe(loss)), "type")
 end
 
--- What was added, evaluated where it is a function.
+-- The added loss, evaluated if it is a function.
 local function added(layer, loss)
   if is_value(loss) then return loss end
   local value = loss()
@@ -139,8 +149,8 @@ function properties.metrics(self)
   return list
 end
 
----Adds what activity_regularizer gives for the results of a call, a packed list: the mean over the
----batch.
+---Adds the penalty of activity_regularizer for the results of a call, a packed list: the mean over
+---the batch.
 ---@package
 function Layer:add_activity_loss(results)
   if not self.activity_regularizer or context.inferring then return end

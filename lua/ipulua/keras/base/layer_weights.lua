@@ -6,13 +6,15 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local held = require "ipulua.keras.base.held"
+local initializers = require "ipulua.trace.initializers"
 local parts = require "ipulua.base.parts"
+local plain = require "ipulua.base.plain"
 local shapes = require "ipulua.keras.base.shapes"
 local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- functions of this file for the class
 local properties = {}
 
 -- ------------------------------------------------ making
@@ -29,14 +31,20 @@ local function default_initializer(dtype)
   return dtype:find("float") and "glorot_uniform" or "zeros"
 end
 
--- Drawn as outside of steps, also where a step that runs eagerly makes the weight.
-local function initial_value(initializer, dtype, shape)
-  if type(initializer) == "number" then return core.full(shape, initializer, dtype) end
-  local run, stay = core.set_run_number(nil)
-  local value = parts.get("initializer", initializer or default_initializer(dtype))(shape,
-    {dtype = dtype})
-  core.set_run_number(run, stay)
-  return value
+-- A function that gives a weight its first value, and how many eager ops of random numbers it
+-- calls, nil for initializers of which that isn't known. Numbers are drawn as outside of steps,
+-- also where a step that runs eagerly makes the weight.
+local function first_value(initializer, dtype, shape)
+  if type(initializer) == "number" then
+    return function() return core.full(shape, initializer, dtype) end, 0
+  end
+  local made = parts.get("initializer", initializer or default_initializer(dtype))
+  return function()
+    local run, stay = core.set_run_number(nil)
+    local value = made(shape, {dtype = dtype})
+    core.set_run_number(run, stay)
+    return value
+  end, initializers._draws(made, dtype)
 end
 
 local function check_extents(self, name, shape)
@@ -69,7 +77,7 @@ function Layer:add_weight(...)
   local shape = type(a.shape) == "table" and a.shape or {a.shape}
   check_extents(self, a.name, shape)
   local v = variables.make(path_of(self) .. "/" .. a.name, dtype, shape, a.trainable,
-    function() return initial_value(a.initializer, dtype, shape) end)
+    first_value(a.initializer, dtype, shape))
   v.weight_name = a.name
   teams.note_weight(v)
   v.constraint = parts.get("constraint", a.constraint)
@@ -109,7 +117,7 @@ end
 
 function properties.non_trainable_weights(self)
   local list, frozen = {}, not self.trainable
-  if frozen then -- in the order of weights: what would be trained comes first
+  if frozen then -- in the order of weights: trainable ones come first
     for _, v in ipairs(self:own_variables()) do
       if v.trainable then list[#list + 1] = v end
     end
@@ -139,7 +147,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return core.plain(list)
+  return plain.of_objects(core.plain(list))
 end
 
 ---Sets the values of the weights, given in the order of get_weights().

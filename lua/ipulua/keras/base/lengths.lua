@@ -1,5 +1,5 @@
--- Sums of squares and lengths of tensors. Those of 16 bits are computed in float32: in float16 a
--- sum stops at 65504, and squares of what is below 2.4e-4 vanish.
+-- Sums of squares and lengths of tensors. For dtypes of 16 bits they are computed in float32: in
+-- float16 a sum stops at 65504, and squares of numbers below 2.4e-4 vanish.
 
 local ops = require "ipulua.ops"
 

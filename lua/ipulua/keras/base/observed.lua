@@ -1,3 +1,3 @@
--- Who is told of each call of a layer: observed.call(layer, results), nil for nobody.
+-- Observers of the calls of layers: observed.call(layer, results); nil for none.
 
 return {}

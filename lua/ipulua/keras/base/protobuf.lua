@@ -1,5 +1,5 @@
--- Protocol buffers' wire format: writing fields, and walking over those of a message. What messages
--- mean is said by those who use it.
+-- Protocol buffers' wire format: writing fields, and reading the fields of a message. The callers
+-- know what messages mean.
 
 local blame = require "ipulua.base.blame"
 
@@ -59,7 +59,7 @@ local function read_length(data, at, stop, what)
   return from, from + length
 end
 
--- wire type → function(data, at, stop, what) → value, behind it
+-- wire type → function(data, at, stop, what) → value, position after it
 local readers <const> = {
   [0] = read_varint,
   [1] = function(data, at, stop, what)

@@ -6,7 +6,7 @@ local ops = require "ipulua.ops"
 
 local resize = {}
 
--- For each of `to` positions the two nearest centres (from 0), and the second one's share.
+-- For each of `to` positions the two nearest centres (from 0), and the share of the second one.
 local function linear(from, to)
   local low, high, share = {}, {}, {}
   for i = 1, to do

@@ -1,6 +1,6 @@
--- KerasTensor: what stands for a tensor while a functional model is written down. It has a shape
--- (-1: unknown) and a dtype, and knows the layer call that it comes from. Ops and operators on it
--- become layers.
+-- KerasTensor: stands for a tensor while a functional model is written. It has a shape (-1:
+-- unknown) and a dtype, and knows the layer call that it comes from. Ops and operators on it become
+-- layers.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -36,16 +36,16 @@ for event, op in pairs(operators) do
 end
 KerasTensor.__unm = function(a) return apply("neg", a) end
 
--- What concrete tensors alone have.
+-- Members that only concrete tensors have.
 local of_values <const> = {
   item = "model:predict(x) gives values", totable = "model:predict(x) gives values",
   tolist = "model:predict(x) gives values",
   size = "its batch need not be known",
 }
--- nil of what no layer made
+-- nil for a tensor that no layer made
 local of_calls <const> = {layer = true, node = true, tensor_index = true}
 
--- Methods are those of tensors: x:reshape{…} is the op reshape.
+-- Its methods are the methods of tensors: x:reshape{…} is the op reshape.
 local methods
 function KerasTensor.__index(self, key)
   local value = KerasTensor[key]

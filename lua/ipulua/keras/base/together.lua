@@ -11,7 +11,7 @@ local teams = require "ipulua.config.teams"
 
 local together = {}
 
----To be closed: until then what is made and run is the model's strategy's.
+---To be closed: until then new variables and programs belong to the model's strategy.
 ---@param model Model
 function together.enter(model) return teams.enter(model._team) end
 
@@ -65,7 +65,7 @@ end
 ---@return any
 function together.check(model, who, f)
   if not together.is_one_of_several(model) then return f() end
-  local results = table.pack(pcall(f))
+  local results = table.pack(blame.pcall(f))
   local problem = not results[1] and words_of(results[2]) or nil
   raise_first(who, instances.exchange(who, who, {problem = problem}), results[2])
   return table.unpack(results, 2, results.n)
@@ -116,7 +116,8 @@ function together.total(model, who, o, find)
   local all = instances.exchange(who, who, own)
   raise_first(who, all, total)
   for _, each in ipairs(all) do
-    if each.total == nil and not differ(all, "total") then return nil end -- nobody knows
+    -- it is unknown on all instances
+    if each.total == nil and not differ(all, "total") then return nil end
     if each.total == nil then
       blame.error(string.format("%s: some instances know how many batches their data have, and "
         .. "some "
@@ -132,7 +133,7 @@ end
 
 local told_end = setmetatable({}, {__mode = "k"})
 
----Whether the data of any instance have ended, where nobody knew their number of batches.
+---Whether the data of any instance have ended, if the number of batches was unknown.
 ---@param model Model
 ---@param who string
 ---@param ended boolean
@@ -193,7 +194,7 @@ function together.watch_data(model, run)
   run.entry.infeed.queue:watch()
 end
 
----Behind it: where all began with the same batch, that is told.
+---After it: a warning if all instances began with the same batch.
 ---@param model Model
 ---@param run Run
 function together.compare_data(model, run)
@@ -215,7 +216,7 @@ end
 local members <const> = {"weights.safetensors", "optim.safetensors", "variables.safetensors",
   "training.safetensors"}
 
--- What a checkpoint holds, without the values: {path, state, members}.
+-- The content of a checkpoint, without the values: {path, state, members}.
 local function outline(saved)
   if not saved then return {} end
   local all = {path = saved.path, state = saved.state, members = {}}

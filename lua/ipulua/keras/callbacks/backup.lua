@@ -115,8 +115,7 @@ function BackupAndRestore:on_train_batch_end(batch, values, info)
   self:save(self.epoch, batch + 1, logs.in_order(self.model, values))
 end
 
--- Ctrl-C between two steps of an epoch, before the callbacks are told that it ends: a later fit
--- ends it.
+-- Ctrl-C between two steps of an epoch, before the callbacks of its end: a later fit ends it.
 function BackupAndRestore:on_interrupt(epoch, step, latest)
   self:save(epoch, step, latest)
 end
@@ -130,7 +129,7 @@ function BackupAndRestore:on_train_end()
   if self.delete_checkpoint and not self.model._interrupted then folder.remove(self.backup_dir) end
 end
 
--- Also behind an error: the next training may own the folder.
+-- Also after an error: the next training may own the folder.
 function BackupAndRestore:_leave()
   if self.lock then getmetatable(self.lock).__close() end
   self.lock = nil

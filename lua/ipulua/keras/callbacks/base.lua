@@ -1,5 +1,5 @@
--- What a callback is: hooks that fit, evaluate and predict call; History; functions as a callback;
--- lists of callbacks.
+-- The base of callbacks, with the hooks that fit, evaluate and predict call; History; functions as
+-- a callback; lists of callbacks.
 
 local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
@@ -27,21 +27,21 @@ local events <const> = {
 }
 for _, event in ipairs(events) do Callback[event] = function() end end
 
-function Callback:init() end -- for those of one's own, whose init may begin with it
+function Callback:init() end -- for subclasses, whose init may call it
 
 function Callback:set_model(model) self.model = model end
 function Callback:set_params(params) self.params = params end
 
----The state of the callback that a resumed training needs: plain values and tensors. Callbacks of
----one's own may override it.
+---The state of the callback that a resumed training needs: plain values and tensors. A subclass may
+---override it.
 ---@return any
 function Callback:get_state() return nil end -- luacheck: ignore 212
 
----Takes back what get_state gave.
+---Takes back the result of get_state.
 ---@param state any
 function Callback:set_state(state) end -- luacheck: ignore 212
 
----Steps that a callback has been told of whole. Asynchronous callbacks are called once for each
+---Steps that a callback has seen as a whole. Asynchronous callbacks are called once for each
 ---replica. They count a step with the last one, whose logs are also the logs of an epoch.
 ---@param info {step_first: integer, step_last: integer, replica: integer?, replicas: integer?}
 ---@return integer
@@ -64,7 +64,7 @@ local function keep_fields(c, names)
 end
 callbacks._keep_fields = keep_fields
 
----Collects what training reported.
+---Collects the numbers that training reported.
 ---@class History: Callback
 ---@field history table<string, number[]>
 ---@field epoch integer[]
@@ -90,7 +90,7 @@ function History:on_epoch_end(epoch, logs)
 end
 
 ---Curves over the epochs: the loss, then each metric, the validation's beside it; in letters on
----standard output, or into an .svg. The drawing is what it gives.
+---standard output, or into an .svg. Returns the drawing.
 ---Errors: another ending, a history without epochs: `history:plot("run.gif")`
 ---@param to_file string?
 ---@return string
@@ -144,7 +144,7 @@ end
 local CallbackList = class.new("CallbackList")
 callbacks.CallbackList = CallbackList
 
--- What would be right instead of an entry that is no callback.
+-- A hint for an entry that is no callback.
 local function remedy(entry)
   if class.is_class(entry) then return string.format("; a class is called: %s()", entry.__name) end
   if type(entry) == "function" or args.is_plain(entry) then
@@ -203,7 +203,7 @@ function CallbackList:init(list, model, params)
   end
 end
 
--- Callbacks that runs_last marks see what all others did.
+-- Callbacks with runs_last see the effects of all others.
 function CallbackList:add(callback, model, params)
   tell_of_hooks(class.of(callback))
   local at = #self.list + 1
@@ -226,7 +226,7 @@ for _, event in ipairs(events) do
   end
 end
 
----The run is over, well or by an error: what callbacks hold open is closed.
+---The run is over, well or by an error: callbacks close their files.
 function CallbackList:leave()
   for _, callback in ipairs(self.list) do
     if callback._leave then callback:_leave() end
@@ -243,16 +243,16 @@ function CallbackList:listens(event)
 end
 
 about.say("callbacks", {
-  {"Callback", text = "What every callback is: own ones extend it with any of "
+  {"Callback", text = "The base of all callbacks; extend it with any of "
     .. "`on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, "
     .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
     .. "holds step_first, step_last, samples, and in training updates. `self.model`, "
     .. "`self.params`; `get_state` and `set_state(state)` are for BackupAndRestore."},
-  {"History", text = "Collects what training reported: `history`, a list for each number, and "
-    .. "`epoch`. `history:plot()` draws curves in letters on standard output, "
+  {"History", text = "Collects the numbers that training reported: `history`, a list for "
+    .. "each number, and `epoch`. `history:plot()` draws curves in letters on standard output, "
     .. "`history:plot(\"run.svg\")` into a file."},
-  {"CallbackList", text = "Several callbacks as one, made of a list of them; what fit makes of its "
-    .. "list."},
+  {"CallbackList", text = "Several callbacks as one, made of a list of them, as fit makes "
+    .. "one of its list."},
 })
 
 return callbacks

@@ -1,4 +1,4 @@
--- history:plot: what training reported, as curves over epochs, in letters or as SVG.
+-- history:plot: reported numbers as curves over epochs, in letters or as SVG.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -135,8 +135,8 @@ local function open(self, mode)
   return file
 end
 
--- A log that can't be written ends the training, as a checkpoint does: nobody should find out when
--- it is over.
+-- If a log can't be written, that ends the training, as for a checkpoint. Otherwise it would be
+-- noticed only at the end.
 local function put(self, ...)
   local done, problem = self.file:write(...)
   if done then done, problem = self.file:flush() end
@@ -168,7 +168,7 @@ function CSVLogger:get_state()
     bytes = self.file and self.file:seek("cur", 0) or nil}
 end
 
--- Lines behind those of the interrupted run's last backup are written again.
+-- Lines after the interrupted run's last backup are written again.
 function CSVLogger:set_state(state)
   args.check_value("CSVLogger.set_state", {"state", "table"}, state)
   self.keys, self.wants_header = state.keys, state.wants_header
@@ -198,8 +198,8 @@ local function field(self, value)
   return text
 end
 
--- The columns are those of the first epoch, as in Keras: what comes later, such as values of a
--- validation that not every epoch has, is told of once.
+-- As in Keras, the columns are the first epoch's. For later ones, such as values of a validation
+-- that not every epoch has, there is one warning.
 local function tell_left_out(self, logs)
   local known, names = {}, {}
   for _, name in ipairs(self.keys) do known[name] = true end

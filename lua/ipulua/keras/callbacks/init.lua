@@ -1,4 +1,4 @@
--- keras.callbacks: objects that fit, evaluate and predict tell what happens.
+-- keras.callbacks: objects whose functions fit, evaluate and predict call.
 
 local offering = require "ipulua.base.parts.offering"
 
@@ -8,7 +8,7 @@ for _, file in ipairs{"base", "monitors", "files", "tensorboard", "backup"} do
   for name, c in pairs(require("ipulua.keras.callbacks." .. file)) do callbacks[name] = c end
 end
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local missing <const> = {
   ProgbarLogger = "fit shows its progress itself; its argument `verbose` and IPULUA_PROGRESS say "
   .. "how",

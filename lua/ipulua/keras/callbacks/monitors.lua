@@ -1,4 +1,4 @@
--- Callbacks that watch a metric, and those that set the learning rate.
+-- Callbacks that watch a metric, and callbacks that set the learning rate.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -24,8 +24,8 @@ local mode_row <const> = {"mode", "string", "auto", choices = {"auto", "min", "m
 local verbose_row <const> = {"verbose", "integer", 0}
 local monitor_row <const> = {"monitor", "string", "val_loss"}
 
----Whether greater values of a metric are better. Mode "auto" tells it by the metric's name, which
----may have an output's name in front and a number at its end: val_left_accuracy_1.
+---Whether greater values of a metric are better. Mode "auto" decides by the metric's name, which
+---may begin with an output's name and end with a number: val_left_accuracy_1.
 ---@param mode string
 ---@param monitor string
 ---@return boolean

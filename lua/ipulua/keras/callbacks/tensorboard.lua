@@ -172,7 +172,7 @@ end
 
 base._keep_fields(TensorBoard, {"step", "since_write"})
 
--- Of this process, as the names of event files want them.
+-- Of this process, as in the names of event files.
 local function read_word(path)
   local file = io.open(path)
   local word = file and file:read("l")

@@ -1,4 +1,4 @@
--- What a model is made of, as a table and as JSON: its layers' configs, and the calls that connect
+-- A model's architecture as a table and as JSON: its layers' configs, and the calls that connect
 -- them.
 
 local args = require "ipulua.base.args"

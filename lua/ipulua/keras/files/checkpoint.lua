@@ -66,7 +66,7 @@ local function check(key, value)
     .. "a plain value, got %s", key, args.describe(value)), "type")
 end
 
----The names of what is saved and, of models and plain values, what they are.
+---The names of the saved members, with the kinds of models and plain values.
 function Checkpoint:__tostring()
   local names, parts = {}, {}
   for name in pairs(self) do names[#names + 1] = name end
@@ -137,7 +137,7 @@ function checkpoint.objects_of(self)
   return list
 end
 
--- The model's own names for what is called model, and the optimizer's for what is called optimizer:
+-- The model's own names for members called model, and the optimizer's for members called optimizer:
 -- another one, or else the model's.
 local function prefix_of(object, list)
   local key = object.key
@@ -165,8 +165,7 @@ local function entries_of(list)
   return weights, alone
 end
 
--- What an optimizer keeps beside something: beside weights, and beside variables that are saved by
--- themselves.
+-- An optimizer's slots: of weights, and of variables that are saved by themselves.
 local function with_alone(weights, alone)
   local all = table.move(weights, 1, #weights, 1, {})
   for _, entry in ipairs(alone) do
@@ -226,7 +225,7 @@ local function check_built(who, list, entries, weights)
   end
 end
 
--- What an object finds in a file that several share.
+-- The part of a shared file that belongs to an object.
 local function under(prefix, tensors)
   local mine = {}
   for name, t in pairs(tensors) do
@@ -235,8 +234,8 @@ local function under(prefix, tensors)
   return mine
 end
 
----Reads what checkpoint.members saved, and checks that all of it fits: nothing is changed before
----the function that it gives is called.
+---Reads a saved checkpoint, and checks that all of it fits. Nothing is changed before the returned
+---function is called.
 ---@param who string
 ---@param list table[] {key =, value =, kind =}
 ---@param saved table of checkpoint_folder.read
@@ -269,8 +268,8 @@ function checkpoint.plan(who, list, saved)
   end
 end
 
--- The number of a checkpoint: updates made, where something counts them. In the list a model's
--- optimizer comes behind those that were given themselves, but has its model's name in its key.
+-- The number of a checkpoint: updates made, if an optimizer counts them. In the list a model's
+-- optimizer comes after optimizers that were given themselves, but has its model's name in its key.
 local function step_of(self, list)
   local first
   for _, object in ipairs(list) do
@@ -332,7 +331,7 @@ function Checkpoint:save(...)
     save_counter = self.save_counter, random = core.save_random()}},
     {keep = a.max_to_keep, best = a.best})
   if written then return result end
-  self.save_counter = former -- what was not written does not count
+  self.save_counter = former -- a checkpoint that was not written does not count
   error(result, 0)
 end
 

@@ -30,8 +30,8 @@ end
 
 local function is_step(name) return type(name) == "string" and name:find("^step%-%d+$") ~= nil end
 
--- What latest.json says; a name that is none of a checkpoint, such as one outside of the folder,
--- says nothing.
+-- The checkpoint that latest.json names; nil if the name is not a checkpoint's, such as a path
+-- outside of the folder.
 local function read_latest(dir)
   local latest = read_json(dir .. "/" .. latest_file) or {}
   return {step = is_step(latest.step) and latest.step or nil,
@@ -65,7 +65,7 @@ function folder.own(dir, seconds)
   return setmetatable({}, {__close = function() if lock then core.unlock_folder(lock) end end})
 end
 
--- What a killed process left behind.
+-- Removes the files that a killed process left.
 local function remove_unfinished(dir)
   for _, name in ipairs(names_in(dir)) do
     if name:find("^%.step%-.*%.tmp$") then core.remove_folder(dir .. "/" .. name)
@@ -83,10 +83,9 @@ local function remove_old(dir, keep, latest)
   end
 end
 
-local written <const> = {} -- folder → what latest.json said when this process had written
+local written <const> = {} -- folder → the content of latest.json after this process had written
 
--- Another process that has written since: of which training the newest checkpoint is, is chance
--- then.
+-- Another process has written since. Then it is left to chance whose checkpoint is the newest.
 local function tell_of_others(dir)
   local former, now = written[dir], read_latest(dir)
   written[dir] = nil
@@ -110,8 +109,8 @@ local function fill(path, content)
   core.replace_file(path .. "/" .. state_file, json.encode(state) .. "\n")
 end
 
----Writes a checkpoint. members: file name → {tensors =, metadata =}; state: what else is to be
----known, as JSON can hold it.
+---Writes a checkpoint. members: file name → {tensors =, metadata =}; state: further facts, as JSON
+---can hold them.
 ---@param dir string
 ---@param step integer
 ---@param content {members: table<string, table>, state: table}
@@ -158,7 +157,7 @@ end
 
 -- ------------------------------------------------ reading
 
--- The state of a checkpoint all of whose files are as they were written; or nil and what is wrong.
+-- The state of a checkpoint whose files are all unchanged; or nil and the problem.
 local function verified(path)
   local at = path .. "/" .. state_file
   local state = read_json(at)

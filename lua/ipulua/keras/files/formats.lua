@@ -1,5 +1,5 @@
--- The formats of files of weights, a row each: those of tensors by name, which the core has, and
--- Keras' own.
+-- The formats of files of weights, a row each: the core's formats of tensors by name, and Keras'
+-- own.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -62,7 +62,7 @@ local function endings(writes)
   return table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list]
 end
 
----The format of a file to be written or read; an error that names the endings where there is none.
+---The format of a file to be written or read; an error that names the endings if there is none.
 ---@param who string
 ---@param path string
 ---@param writes boolean?

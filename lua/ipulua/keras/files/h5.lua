@@ -67,8 +67,8 @@ local function keras2(datasets, groups, root)
   return out
 end
 
--- Keras 2 wrote what is trained of a layer before the rest: of a model inside a model that is
--- another order than that of its weights.
+-- Keras 2 wrote a layer's trainable weights before the rest. For a model inside a model that order
+-- differs from its weights' order.
 local function as_written(layer)
   local trained, rest = layer.trainable_weights, layer.non_trainable_weights
   return table.move(rest, 1, #rest, #trained + 1, trained)
@@ -103,7 +103,7 @@ local function fits(each)
   return true
 end
 
--- Only layers that the file knows by name; with skip_mismatch only those of the same shapes.
+-- Only layers that the file has by name; with skip_mismatch only layers of the same shapes.
 local function pair_known(model, found, skip_mismatch)
   local tensors_of = {}
   for _, f in ipairs(found) do tensors_of[f[1]] = f[2] end
@@ -117,13 +117,13 @@ end
 
 -- ------------------------------------------------ Keras 3
 
--- Sublayers whose order is not that of the alphabet.
+-- Sublayers that aren't in alphabetical order.
 local ranks <const> = {
   forward_layer = 1, backward_layer = 2, query_dense = 1, key_dense = 2, value_dense = 3,
   output_dense = 4,
 }
 
--- A class's name in a path; that of a model of layers is not Model there.
+-- A class's name in a path; a model of layers isn't called Model there.
 local function stem_of(layer)
   local name = class.of(layer).__name
   return name == "Model" and layer._graph and "functional" or names.snake(name)
@@ -244,7 +244,7 @@ local function find_pairs(model, datasets, groups, o)
     and "model_weights"
   if not root then
     if o.by_name then
-      blame.error("load_weights: 'by_name' wants a file of Keras 2; one of Keras 3 does not have "
+      blame.error("load_weights: 'by_name' needs a file of Keras 2; one of Keras 3 does not have "
         .. "the layers' names", "value")
     end
     return keras3(model.layers, datasets, root_of(datasets), {})

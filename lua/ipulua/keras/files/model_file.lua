@@ -23,8 +23,8 @@ local weights = require "ipulua.keras.files.weights"
 local model_file, methods = {}, {}
 model_file.methods = methods
 
--- What compile was given, as a file holds it. What can't be written down goes to `lost`, in words;
--- a list stays one where an entry is left out.
+-- The arguments of compile in a file's form. Parts that can't be written go to `lost`, in words. A
+-- list stays one if an entry is left out.
 local function serialize_compiled(kind, value, lost)
   if value == nil or type(value) == "number" or type(value) == "string"
     or type(value) == "boolean" then
@@ -109,7 +109,7 @@ local function plain_options(value, name, depth)
   return out
 end
 
--- What plain_options took apart.
+-- The inverse of plain_options.
 local function options_again(value)
   if type(value) ~= "table" then return value end
   if value["$stage_options"] then return PipelineStageOptions(value["$stage_options"]) end

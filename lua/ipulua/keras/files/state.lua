@@ -116,7 +116,7 @@ local function all_equal(all, i)
   return true
 end
 
--- What the replicas of all instances hold of a variable, [replicas, …].
+-- A variable's values on the replicas of all instances, [replicas, …].
 local function gathered(name, values)
   local own = ops.stack(values)
   if not instances.are_several() then return own end
@@ -145,7 +145,8 @@ local function save_replicas(model, run, place, data, tensors)
   data.local_replicas, data.distributed = run.replicas, run.is_distributed
 end
 
--- This instance's position: of a distributed dataset that of the whole, of data of its own its own.
+-- This instance's position: in a distributed dataset the position of the whole, in its own data its
+-- own.
 local function place_of(run, data)
   local count <const>, former <const> = instances.count(), #data.places
   if data.distributed then
@@ -162,7 +163,7 @@ local function place_of(run, data)
   return core.tensor(data.places[instances.index() + 1], "int64")
 end
 
--- What this instance's replicas have of what was saved for all, by variable.
+-- This instance's replicas' part of the values saved for all, by variable.
 local function replicas_of(model, run, tensors)
   local found, first = {}, instances.index() * run.replicas
   for name, v in pairs(of_replicas(model)) do
@@ -210,7 +211,7 @@ function state.save(model, run, epoch, step, latest)
       state = state.pack(callback:get_state(), tensors, "callback/" .. i)}
   end
   local place = run.entry.infeed.queue:save()
-  -- nothing of what was read is read again: only which reading it was counts
+  -- data isn't read again: only the number of the reading counted
   if step == 0 and run.recreates then
     local words = place:totable()
     words[2] = 0

@@ -20,7 +20,7 @@ local function leaf_name(v)
   return v.weight_name or v.name:match("[^/]+$") or v.name
 end
 
--- A path that no weight before had: with the least number behind it where one had.
+-- A path that no earlier weight has: with the least free number after it if one had.
 local function free_path(taken, path)
   local free, count = path, 0
   while taken[free] do
@@ -89,7 +89,7 @@ end
 local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true},
   together.every_row}
 
----Adds the values of entries to tensors by path; what another has the path of is refused.
+---Adds the values of entries to tensors by path. A path that is taken is refused.
 ---@param who string
 ---@param tensors table<string, userdata>
 ---@param entries table[] {path =, variable =}
@@ -211,7 +211,7 @@ function weights.as_in_file(entries, tensors, metadata)
   return renamed
 end
 
--- Weights that are told by their order alone are told by their number first.
+-- If weights are known by their order alone, their number is checked first.
 local function check_count(entries, tensors, metadata)
   local order = metadata and metadata.order and json.decode(metadata.order)
   if not order or #order == #entries then return end
@@ -244,8 +244,8 @@ end
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false},
   {"skip_mismatch", "boolean", false}}
 
----Sets the weights from a file; by_name: only those that the file knows, skip_mismatch: of these
----only those whose shapes agree.
+---Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these
+---only layers of the same shapes.
 ---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
 ---Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch
 ---without by_name: `model:load_weights "nowhere.safetensors"`
@@ -308,8 +308,8 @@ local function kinds_of(names)
   return table.concat(list, ", ")
 end
 
--- State of another optimizer would be left out without a word, and its step count taken for this
--- one's. One that has made no step may have made no slots yet.
+-- State of another kind of optimizer is an error: it would be ignored silently, and its step count
+-- taken for this one's. An optimizer without a step may have no slots yet.
 local function check_kinds(who, optimizer, paths, tensors)
   local mine, theirs = kinds_of(paths), kinds_of(tensors)
   local steps <const> = tensors["optimizer/iterations"]

@@ -69,7 +69,7 @@ function ThresholdedReLU:call(x)
   return ops.where(ops.less_equal(x, self.theta), ops.zeros_like(x), x)
 end
 
--- What masked elements are lowered by before the softmax.
+-- The number by which masked elements are lowered before the softmax.
 local masked <const> = {float16 = -65504, bfloat16 = -1e9, float32 = -1e9, float64 = -1e9}
 
 ---e^x divided by its sum along an axis (or several); a mask leaves elements out: one of x's shape,

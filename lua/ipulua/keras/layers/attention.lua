@@ -133,7 +133,7 @@ layers.MultiHeadAttention = MultiHeadAttention
 MultiHeadAttention.call_options = {"key", "attention_mask", "return_attention_scores",
   "use_causal_mask"}
 
--- Keras calls the argument output_shape, which as a field is what every layer has.
+-- Keras calls the argument output_shape. As a field that name belongs to every layer.
 for _, row in ipairs(MultiHeadAttention.argument_rows) do
   if row[1] == "attention_output_shape" then row[1] = "output_shape" end
 end

@@ -11,7 +11,7 @@ local ops = require "ipulua.ops"
 
 local cells = {}
 
--- Rows of all cells, between their activations and what is their own.
+-- Rows of all cells, between their activations and their own rows.
 local common_rows <const> = {
   {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
   {"recurrent_initializer", "initializer", "orthogonal"},
@@ -214,7 +214,7 @@ function GRUCell:step(projected, states, state_mask)
   return y, {y}
 end
 
--- ------------------------------------------------ cells of one's own
+-- ------------------------------------------------ cells of a script
 
 ---Zero states for a batch, of each of the sizes: an integer or a shape without the batch.
 ---@param sizes any
@@ -283,7 +283,7 @@ function StackedRNNCells:setup()
   for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end
 end
 
--- Each cell for what the one before it gives.
+-- Calls each cell with the result of the cell before it.
 function StackedRNNCells:build(input_shape)
   local shape = table.move(input_shape, 1, #input_shape, 1, {})
   for _, cell in ipairs(self.cells) do

@@ -1,4 +1,4 @@
--- Convolutions, and what pads, cuts and enlarges images and sequences.
+-- Convolutions, and layers that pad, cut and enlarge images and sequences.
 
 local about = require "ipulua.base.parts.about"
 local activate = require "ipulua.keras.base.activate"

@@ -71,8 +71,8 @@ end
 
 ConvLSTM.get_config = Layer.get_config
 
--- [batch, …] without what dropout takes; the same of it for all steps of a sequence, `axis` being
--- that of time.
+-- x [batch, …] after dropout. For a sequence, whose time is `axis`, all steps have the same
+-- dropout.
 local function dropped(x, rate, training, seed, axis)
   if not training or rate == 0 then return x end
   local shape = x.shape
@@ -93,7 +93,7 @@ end
 function ConvLSTM:call(inputs, options)
   local x = type(inputs) == "table" and inputs[1] or inputs
   rawset(self, "projected", project(self, dropped(x, self.dropout, options.training, self.seed, 2)))
-  -- What states look like depends on the projected images.
+  -- The shapes of states depend on the projected images.
   local shape = self.projected.shape
   local state = {shape[1], table.unpack(shape, 3)}
   state[#state] = self.filters
@@ -123,7 +123,7 @@ local function step(self, projected, states, kept)
   return y, {y, c}
 end
 
--- Of RNN.call: x may be reversed, what was projected then is, too.
+-- As in RNN.call: if x is reversed, its projection is, too.
 function ConvLSTM:run(_, mask, states, options)
   local projected = self.go_backwards and ops.reverse(self.projected, 1) or self.projected
   local training = options.training and self.recurrent_dropout > 0

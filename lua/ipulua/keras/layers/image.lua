@@ -217,7 +217,7 @@ local function draw(range, batch, seed)
   return ops.random.uniform({batch, 1}, {minval = range[1], maxval = range[2], seed = seed})
 end
 
--- What is done in training alone: the layer's `augmented(x)`.
+-- In training alone, the result is the layer's `augmented(x)`.
 local function augment(self, x, options)
   return options.training and self:augmented(as_float(self, x)) or ops.identity(x)
 end

@@ -26,7 +26,8 @@ end
 local called_by_scripts <const> = {
   add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true,
   compute_output_shape = true, count_params = true,
-  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true,
+  get_config = true, get_input_at = true, get_input_shape_at = true, get_output_at = true,
+  get_output_shape_at = true, get_vocabulary = true, get_weights = true, reset_states = true,
   set_weights = true, vocabulary_size = true,
 }
 
@@ -37,7 +38,7 @@ end
 
 layers.Input = require "ipulua.keras.models.input".Input
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local size_changes <const> = "the size of its output would change from step to step, and shapes "
   .. "are static; use "
 local missing <const> = {

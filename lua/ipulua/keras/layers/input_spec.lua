@@ -1,4 +1,4 @@
--- InputSpec: what a layer expects of its input.
+-- InputSpec: a layer's conditions on its input.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -63,7 +63,7 @@ local function axes_text(axes)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
--- As Keras prints it: what was given, in this order.
+-- As Keras prints it: the given fields, in this order.
 function InputSpec:__tostring()
   local shown = {}
   local function add(name, value, text)

@@ -64,13 +64,12 @@ lambda.OpLambda = OpLambda
 OpLambda.autocast = false
 OpLambda.takes_numbers, OpLambda.call_options = true, {"names"}
 
--- What indexing needs besides the ops of the registry.
+-- The functions for indexing besides the ops of the registry.
 local others <const> = {
   row = function(x, i) return x[i] end,
 }
 
--- A model's file may name any op: those that only gradients and programs call are none of the
--- interface.
+-- A model's file may name any op, except ops that only gradients and programs call.
 function OpLambda:setup()
   local described = core.describe_op(self.op)
   keep(self, "_shapeless", true)
@@ -78,7 +77,7 @@ function OpLambda:setup()
   if not self.f then blame.error("there is no op '" .. self.op .. "'", "value") end
 end
 
--- Ops take numbers, lists and names where they want them: the options that every layer call gets
+-- Ops take numbers, lists and names where they need them. The options that every layer call gets
 -- are dropped.
 function OpLambda:call(...)
   local given = table.pack(...)
@@ -112,8 +111,8 @@ about.say("layers", {
   {"Lambda", text = "A function of your own as a layer.", section = "Core",
     sample = "Lambda(function(x) return x * 2 end)", input = {2, 3}, wrong = "Lambda(2)",
     is = "[batch, ...] → [batch, ...']", also = "what func gives"},
-  {"OpLambda", text = "What an op becomes that is applied to a functional model's tensors, such as "
-    .. "`x * 2`; nobody has to make it.", keras = "what tf.keras calls TFOpLambda",
+  {"OpLambda", text = "An op that is applied to tensors of a functional model, such as "
+    .. "`x * 2`; the library makes it.", keras = "what tf.keras calls TFOpLambda",
     section = "Core"},
 })
 

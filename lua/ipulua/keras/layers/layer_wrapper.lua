@@ -1,4 +1,4 @@
--- Wrapper: what a layer is that holds another one.
+-- Wrapper: the base of layers that hold another one.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"

@@ -26,7 +26,7 @@ function Merge:build(input_shape)
   end
 end
 
--- Axes of 1 are put behind the batch of tensors of lower rank, as Keras does.
+-- As in Keras, tensors of lower rank get axes of 1 after the batch.
 local function of_one_rank(list)
   local rank = 0
   for _, x in ipairs(list) do rank = math.max(rank, #x.shape) end
@@ -104,8 +104,8 @@ Concatenate.fewest = 1
 function Concatenate:call(inputs)
   return ops.concat(inputs, {axis = self.axis})
 end
--- Along time the masks are joined, an input without one counting as kept; along an axis behind it a
--- step must be kept in all.
+-- Along time the masks are joined, and an input without one counts as true. Along a later axis a
+-- step must be true in all masks.
 function Concatenate:compute_mask(inputs, mask)
   local first = args.is_plain(mask) and nest.first(mask)
   if not first then return nil end

@@ -9,7 +9,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
-local learned = require "ipulua.trace.learned"
+local learned = require "ipulua.base.learned"
 local ops = require "ipulua.ops"
 
 local layers = {}
@@ -163,7 +163,8 @@ function LayerNormalization:build(input_shape)
   add_affine(self, shape)
 end
 
--- The order of axes that puts those listed last (the op wants neighbours), and the order back.
+-- The order of axes that puts the listed ones last (the op takes neighbouring axes), and the order
+-- back.
 local function axes_last(axes, rank)
   local is_last, order, back = {}, {}, {}
   for _, axis in ipairs(axes) do is_last[axis] = true end
@@ -253,7 +254,7 @@ local Normalization = declare("Normalization", {
   {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
 })
 
-Normalization.supports_masking = false -- as those that make features ready
+Normalization.supports_masking = false -- as for layers that prepare features
 
 local function as_values(value)
   if value == nil then return nil end

@@ -310,14 +310,14 @@ declare("SimpleRNN")
 local ipu_rows <const> = {
   {"implementation", "integer", 2, says = "changes nothing"}, {"dropout_seed", "integer",
     optional = true,
-    says = "what is taken for seed where that is not given"},
+    says = "seed, if `seed` is not given"},
   {"partials_dtype", "dtype", "float32",
     says = "float16: products of float16 add up in float16; float32: as scope and options say"},
   {"options", "table", optional = true, says = "changes nothing"}, {"options_bwd", "table",
     optional = true, says = "changes nothing"},
 }
 
--- Inputs without what dropout takes, for the fused ops.
+-- Inputs after dropout, for the fused ops.
 local function dropped(self, x, options)
   local mask = self.cell:dropout_masks(x.shape[1], x.shape[3], x.dtype, options.training)
   return mask and x * ops.expand_dims(mask, 1) or x

@@ -193,8 +193,8 @@ function TimeDistributed:call(x, options)
   return table.unpack(results, 1, results.n)
 end
 
----The mask of the results: what the inner layer's compute_mask gives for all steps, else the steps
----that hold something.
+---The mask of the results: from the inner layer's compute_mask of all steps, else true for steps
+---with any true element.
 ---Shapes: inputs [batch, steps, ...], mask [batch, steps, ...]
 function TimeDistributed:compute_mask(inputs, mask)
   if not args.is_tensor(inputs) then

@@ -1,4 +1,4 @@
--- What layers over space share: ranks, windows given as one number or one for each axis, and
+-- Common parts of layers over space: ranks, windows given as one number or one for each axis, and
 -- channels first, which is done by transposing.
 
 local blame = require "ipulua.base.blame"

@@ -50,7 +50,7 @@ local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, 
 -- sample with a prediction that is NaN has no order, and gets 0.
 local function in_top_k(labels, y_pred, k)
   local hot = ops.cast(ops.one_hot(labels, y_pred.shape[#y_pred.shape]), "bool")
-  local nowhere = ops.zeros_like(y_pred) -- a product with 0 would make NaN of what is infinite
+  local nowhere = ops.zeros_like(y_pred) -- a product with 0 would turn infinite values into NaN
   local chosen = ops.reduce_sum(ops.where(hot, y_pred, nowhere), {axis = -1, keepdims = true})
   local above = ops.reduce_sum(as_float(ops.greater(y_pred, chosen)), {axis = -1})
   local known = ops.reduce_any(ops.logical_and(hot, ops.is_finite(y_pred)), {axis = -1})
@@ -164,7 +164,7 @@ about.say("metrics", {
   {"Accuracy", text = "How often label and prediction are equal."},
   {"BinaryAccuracy", text = "How often p > threshold says the label, 0 or 1."},
   {"BinaryCrossentropy", text = "As the loss, averaged."},
-  {"CategoricalAccuracy", text = "How often the greatest prediction is that of the one-hot label."},
+  {"CategoricalAccuracy", text = "How often the greatest prediction is at the 1 of the label."},
   {"CategoricalCrossentropy", text = "As the loss, averaged."},
   {"CategoricalHinge", text = "As the loss, averaged."},
   {"CosineSimilarity", text = "The cosine of the angle between y and p, averaged."},
@@ -178,7 +178,7 @@ about.say("metrics", {
   {"MeanSquaredLogarithmicError", text = "As the loss, averaged."},
   {"Poisson", text = "As the loss, averaged."},
   {"SparseCategoricalAccuracy",
-    text = "How often the greatest prediction is that of the class number."},
+    text = "How often the greatest prediction is at the class number."},
   {"SparseCategoricalCrossentropy", text = "As the loss, averaged."},
   {"SparseTopKCategoricalAccuracy",
     text = "How often the class number is among the k greatest predictions."},

@@ -120,10 +120,21 @@ function Metric:reset_state()
   for _, inner in ipairs(found.metrics) do inner:reset_state() end
 end
 
+-- As long as they live, what metrics gave: add_metric shows it by the metric.
+local origins = setmetatable({}, {__mode = "k"})
+
+---The metric that gave a value when it was called, nil for any other value.
+---@param value any
+---@return Metric?
+---@package
+function base.origin(value) return value ~= nil and origins[value] or nil end
+
 ---update_state, then result.
 function Metric:__call(...)
   self:update_state(...)
-  return self:result()
+  local result = self:result()
+  if core.is_tensor(result) then origins[result] = self end
+  return result
 end
 
 ---@return table
@@ -252,7 +263,7 @@ function MeanTensor:update_state(values, sample_weight)
   values = base.as_tensor(values, self.dtype)
   if not self.total then self:make_state(values.shape) end
   shapes.check_equal(values.shape, self.total.shape, self.name, "the values",
-    "those of the first batch")
+    "the first batch's")
   sample_weight = base.weight_of(sample_weight)
   local w = ops.ones_like(values)
   if sample_weight ~= nil then
@@ -271,7 +282,7 @@ function MeanTensor:result()
 end
 
 about.say("metrics", {
-  {"Metric", text = "What every metric is: own ones extend it with `update_state(y_true, y_pred, "
+  {"Metric", text = "The base of all metrics; extend it with `update_state(y_true, y_pred, "
     .. "{sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, "
     .. "`reset_state()` clears it."},
 })

@@ -34,7 +34,7 @@ end
 local function sums(self, names, shape)
   if self[names[1]] then
     shapes.check_equal(shape, self[names[1]].shape, self.name, "the columns",
-      "those of the first batch")
+      "the first batch's")
     return
   end
   for _, name in ipairs(names) do self[name] = self:add_weight{name = name, shape = shape} end

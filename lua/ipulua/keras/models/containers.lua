@@ -1,5 +1,5 @@
--- compiled_loss and compiled_metrics: what compile was given, for train_steps of a model's own, as
--- Keras 2.6 has them. compute_loss does both at once.
+-- compiled_loss and compiled_metrics: the arguments of compile as objects, for train_steps of
+-- subclassed models, as in Keras 2.6. compute_loss uses both at once.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

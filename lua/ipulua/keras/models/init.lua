@@ -14,7 +14,7 @@ local registry = require "ipulua.base.parts.registry"
 local Model = require "ipulua.keras.models.model".Model
 local Sequential = require "ipulua.keras.models.sequential".Sequential
 
--- What a model is asked for is in files of their own.
+-- The methods of models are in files of their own.
 for _, part in ipairs{
   require "ipulua.keras.training.compile",
   require "ipulua.keras.training.fit",
@@ -46,7 +46,7 @@ local models = {
 local clone_rows <const> = {{"model", Model},
   {"custom_objects", "table", optional = true}}
 
--- The classes of a model and of what is in it, by their names in files.
+-- The classes of a model and of its parts, by their names in files.
 local function classes_of(model)
   local list = {}
   model:walk(function(layer) list[custom_objects.name_of(class.of(layer))] = class.of(layer) end)
@@ -90,7 +90,7 @@ function models.save_model(...)
   a.model:save(a.path)
 end
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local missing <const> = {
   model_from_yaml = "it was taken out of Keras, too; use model_from_json",
 }

@@ -34,6 +34,9 @@ end
 ---@return KerasTensor
 function input.Input(...)
   refuse_texts(select(-1, nil, ...))
+  if math.type((...)) == "integer" and math.type((select(2, ...))) == "integer" then
+    blame.error("Input: 'shape' is one list, as in Input{28, 28}", "type")
+  end
   local a = args.check("Input", rows, ...)
   local shape = a.batch_shape
   if not shape then
@@ -57,7 +60,7 @@ function input.Input(...)
 end
 
 about.say("layers", {
-  {"Input", text = "What a functional model begins with: a placeholder with the shape of a sample.",
+  {"Input", text = "The beginning of a functional model: a placeholder with the shape of a sample.",
     section = "Core", sample = "Input{shape = {28, 28}}", wrong = "Input()",
     shapes = "a KerasTensor [-1, 28, 28]: [batch_size or -1, shape…]"},
 })

@@ -1,5 +1,4 @@
--- model:inspect: what the layers give for a batch, and how large the gradients of their weights
--- are.
+-- model:inspect: the outputs of layers for a batch, and the size of the gradients of their weights.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -56,7 +55,7 @@ local function observe(model, f)
   return rows
 end
 
--- The metrics, and what a step in training changes by itself, as they were.
+-- Restores the metrics, and the state that a step in training changes by itself.
 local function keep_state(model)
   local kept = {}
   local function keep(list)

@@ -61,7 +61,7 @@ function Model:init(...)
   end
   if given.inputs ~= nil or given.outputs ~= nil then
     if given.inputs == nil or given.outputs == nil then
-      blame.error(self.__name .. ": a functional model wants both 'inputs' and 'outputs'", "value")
+      blame.error(self.__name .. ": a functional model needs both 'inputs' and 'outputs'", "value")
     end
     self:init_graph(functional.between(given.inputs, given.outputs))
   end
@@ -69,7 +69,7 @@ function Model:init(...)
 end
 
 function Model:init_base(given)
-  registry.module("model") -- with all methods, of which this file has the first
+  registry.module("model") -- with all methods; the first of them are in this file
   Layer.init_base(self, given)
   rawset(self, "stop_training", false)
   keep(self, "_programs", {})
@@ -152,7 +152,7 @@ end
 
 -- ------------------------------------------------ calling
 
--- Whether a shape is that of one sample, without the batch; a vector may have got a last axis of 1.
+-- Whether a shape is one sample's, without the batch. A vector may have got a last axis of 1.
 local function is_one_sample(given, wanted)
   local rank = #given == #wanted and given[#given] == 1 and #given - 1 or #given
   local is_one = rank == #wanted - 1
@@ -190,7 +190,7 @@ local function fit_input(self, x, wanted)
   return x
 end
 
--- x with the mask that a call gave beside it, which is not that of the caller's tensor.
+-- x with the mask that was given to the call, which is not the mask of the caller's tensor.
 local function masked(x, mask)
   if mask == nil or not args.is_tensor(x) or context.mask(x) == mask then return x end
   local copy = ops.identity(x)
@@ -205,13 +205,14 @@ local function missing(self, name, given)
     tostring(name), table.concat(names, ", ")), "value")
 end
 
--- What a table has beside a model's inputs is told once; datasets may hold more than a model reads.
+-- Entries of a table beside a model's inputs are reported once. Datasets may have more than a model
+-- reads.
 local function tell_others(self, given, is_input)
   if self._told_inputs then return end
   for _, key in ipairs(nest.keys(given)) do
     if not is_input[key] then
       keep(self, "_told_inputs", true)
-      log.warn("model '%s' has no input '%s'; what is given under that name is left out", self.name,
+      log.warn("model '%s' has no input '%s'; the value given for it is left out", self.name,
         tostring(key))
     end
   end
@@ -313,7 +314,7 @@ end
 
 Model.autocast, Model.call_options = false, {}
 
--- The mask of a model's result is that of the layer that made it; a call has recorded it.
+-- The mask of a model's result is from the layer that made it, whose call has recorded it.
 
 ---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
 ---Shapes: inputs [batch, ...], mask [batch, steps]
@@ -347,8 +348,8 @@ function Model:build(input_shape)
   self:build_with(specs(input_shape))
 end
 
--- What a subclass was built with is kept, as its config does not tell it: saved and loaded it is
--- built with that again.
+-- The shape with which a subclassed model was built is kept, since its config doesn't have it.
+-- After loading, it is built with that shape.
 local function keep_input_specs(self, inputs)
   keep(self, "_input_specs", nest.map(function(leaf)
     local is_known = core.is_tensor(leaf) or core.is_variable(leaf) or KerasTensor.is(leaf)
@@ -373,7 +374,7 @@ function Model:build_with(inputs)
   keep_input_specs(self, inputs)
   if self.build ~= Model.build and not self._building then Layer.ensure_built(self, inputs) end
   rawset(self, "built", true)
-  if self.call == Model.call then return end -- its steps call what it holds
+  if self.call == Model.call then return end -- its steps call the functions that it holds
   local types
   local calls = stages.record(function()
     types = infer.results(function(...) return self(...) end, {n = 1, inputs}, KerasTensor.is)

@@ -58,7 +58,7 @@ end
 
 local run_row <const> = {"steps_per_run", "integer", 1}
 
--- What a call was given as one table of names, without steps_per_run; steps there become
+-- The arguments of a call as one table of names, without steps_per_run; steps there become
 -- micro-batches.
 local function in_micro_batches(self, who, names, ...)
   local given = {...}

@@ -14,6 +14,7 @@ local layer_fields = require "ipulua.keras.base.layer_fields"
 local Model = require "ipulua.keras.models.model".Model
 local nest = require "ipulua.base.nest"
 local shapes = require "ipulua.keras.base.shapes"
+local texts = require "ipulua.keras.base.texts"
 
 local keep <const> = layer_fields.keep
 local kept <const> = layer_fields.get
@@ -34,6 +35,12 @@ local rows <const> = {
 }
 
 function Sequential:init(...)
+  local first = ...
+  if class.is_a(first, Layer) then
+    blame.error(string.format("%s: the layers stand in one list, as in %s{%s}",
+      class.of(self).__name, class.of(self).__name,
+      select(2, ...) ~= nil and "a, b" or "a"), "type")
+  end
   local given = args.check(class.of(self).__name, rows, ...)
   self:init_base(given)
   keep(self, "_stack", {})
@@ -43,7 +50,7 @@ end
 
 function Sequential:sublayers() return layer_fields.join(self._stack, Layer.sublayers(self)) end
 
--- What was made for another list of layers.
+-- Drops the programs and the stage assignment of the former list of layers.
 local function discard(self)
   self:discard_programs()
   self._options.assignment = nil
@@ -62,7 +69,7 @@ local function first_input(self)
     or first.dtype)
 end
 
--- A layer called with what the one before it gives.
+-- The result of a layer for the result of the layer before it.
 local function connect(layer, x)
   local y = layer(x)
   if not KerasTensor.is(y) then
@@ -71,7 +78,8 @@ local function connect(layer, x)
   return y
 end
 
--- The graph between a first and a last tensor, and what add_loss and add_metric were given of it.
+-- The graph between a first and a last tensor, with the losses and metrics that add_loss and
+-- add_metric added for it.
 local function between(self, from, to)
   local more = {}
   for i, each in ipairs(self._watched or {}) do more[i] = each.tensor end
@@ -96,8 +104,7 @@ local function extend_graph(self, layer)
   g.outputs, g.output_structure = {y}, y
 end
 
--- Calls of the layers that a graph is made of are forgotten, so that a layer's output is that of
--- the next graph.
+-- The calls of a former graph's layers are forgotten, so that a layer's output is the new graph's.
 local function forget_calls(g)
   for _, node in ipairs(g.nodes) do
     local calls = kept(node.layer, "nodes")
@@ -118,7 +125,8 @@ function Sequential:add(layer)
   end
   if class.is_class(layer) then layer = layer() end
   if not class.is_a(layer, Layer) then
-    blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer), "type")
+    blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer)
+      .. texts.hint(layer), "type")
   end
   if layer.__name == "InputLayer" then
     keep(self, "_input_tensor", kept(layer, "nodes")[1] and kept(layer, "nodes")[1].outputs
@@ -137,8 +145,8 @@ function Sequential:add(layer)
   stack[#stack + 1] = layer
   local spec = not self._graph and first_input(self)
   local ok, problem = true, nil
-  if self._graph then ok, problem = pcall(extend_graph, self, layer)
-  elseif spec then ok, problem = pcall(build_graph, self, spec) end
+  if self._graph then ok, problem = blame.pcall(extend_graph, self, layer)
+  elseif spec then ok, problem = blame.pcall(build_graph, self, spec) end
   if ok then return end
   stack[#stack] = nil
   error(problem, 0)
@@ -211,7 +219,8 @@ local function relax(self, leaf)
     forget_calls(former)
     between(self, from, x)
   end)
-  if not ok then keep(self, "_graph", former) end -- a call will say what doesn't fit
+  -- a call will raise the error of a shape that doesn't fit
+  if not ok then keep(self, "_graph", former) end
 end
 
 function Sequential:ensure_built(inputs)

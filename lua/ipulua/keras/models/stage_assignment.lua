@@ -96,7 +96,7 @@ local function collect_nodes(model, nodes, owner, nested)
   return nodes, owner
 end
 
--- What a model of one's own called when it was built, as calls.
+-- The calls that a subclassed model made while it was built.
 local function called_nodes(self)
   local nodes, count = {}, {}
   for i, call in ipairs(self._calls) do
@@ -206,7 +206,7 @@ end
 local function sequential_stages(self, list)
   local stages = {}
   if #list ~= #self._stack then
-    blame.error(string.format("set_pipeline_stage_assignment: model '%s' wants a stage for each "
+    blame.error(string.format("set_pipeline_stage_assignment: model '%s' needs a stage for each "
       .. "layer, got %s for %s", self.name,
       counted(#list, "stage"), counted(#self._stack, "layer")), "value")
   end
@@ -229,7 +229,7 @@ local function sequential_stages(self, list)
   return stages
 end
 
--- No call may take what a later stage makes.
+-- No call may take the result of a later stage.
 local function check_order(nodes, stages)
   local stage_of = {}
   for i, node in ipairs(nodes) do stage_of[node] = stages[i] end
@@ -346,8 +346,8 @@ function assignment.check(self)
   return highest + 1
 end
 
----The stage of every call of a model about to run, for the trace of a micro-batch. calls: of a
----model of one's own, by layer, in order.
+---The stage of every call of a model, for the trace of a micro-batch. The field `calls` has the
+---stages of a subclassed model by layer, in order.
 ---@param self Model
 ---@return {of: table?, calls: table<Layer, integer[]>?, name: string?, count: integer}?
 function assignment.route(self)

@@ -10,11 +10,13 @@ local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 local stages = {}
 
--- While a pipelined model's micro-batch is traced, here().keras_route:
--- {of = stages of the calls of a functional model, calls = by layer, those that a model of one's
--- own makes, in order, made = how many of them, stage_of = of variables, last =, go = fun(stage),
--- beside = fun(stage)}. While a model of one's own is built, here().keras_calls: the calls of its
--- layers, {layer =, stage =}.
+-- While a micro-batch of a pipelined model is traced, here().keras_route is a table:
+--   of: the stage of each call of a functional model
+--   calls: by layer, the stages of a subclassed model's calls, in order; made: how many were made
+--   stage_of: the stage of each variable; last: the last stage
+--   go, beside: fun(stage)
+-- While a subclassed model is built, here().keras_calls lists the calls of its layers,
+-- {layer =, stage =}.
 local here <const> = core.here
 
 local spec <const> = {{"stage", "integer"}}
@@ -53,13 +55,13 @@ end
 
 -- ------------------------------------------------ building
 
----Runs f, which calls a model of one's own with the shapes of its inputs; the layers that the model
----called, in order.
+---Runs f, which calls a subclassed model with the shapes of its inputs. Returns the layers that the
+---model called, in order.
 ---@return table[] {layer =, stage =}
 function stages.record(f)
   local former = here().keras_calls
   here().keras_calls = {}
-  local ok, problem = pcall(f)
+  local ok, problem = blame.pcall(f)
   local calls = here().keras_calls
   here().keras_calls = former
   if not ok then error(problem, 0) end
@@ -107,8 +109,8 @@ function stages.enter_layer(layer, depth)
   route.go(stage)
 end
 
----To be closed: until then nodes stand beside a variable, in the stage that reads it; nil where
----there are no stages.
+---To be closed: until then new nodes stand beside a variable, in the stage that reads it; nil
+---without stages.
 function stages.beside(identity)
   local route <const> = here().keras_route
   local stage = route and route.stage_of[identity]

@@ -115,7 +115,7 @@ local function is_default(value, default)
   return true
 end
 
----The attributes to be read, with the page's defaults; and a function that refuses what was given
+---The attributes, with the page's defaults; and a function that refuses attributes that were given
 ---and not read.
 ---@param n table
 ---@return table<string, any> a

@@ -96,7 +96,7 @@ local function channels_last(rank)
   return perm
 end
 
----ONNX wants channels first. A tensor that was turned back just before is not turned twice.
+---ONNX takes channels first. A tensor that was just turned back is not turned twice.
 function Builder:to_first(v, rank)
   self.first_of[v.name or v] = self.first_of[v.name or v] or self:transpose(v, channels_first(rank))
   return self.first_of[v.name or v]

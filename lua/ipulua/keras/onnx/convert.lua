@@ -104,7 +104,7 @@ convert.zeros_like, convert.ones_like = constant_like(0), constant_like(1)
 local ranges <const> = {uint8 = {0, 255}, int8 = {-128, 127}, int32 = {-2147483648, 2147483647},
   int64 = {math.mininteger, math.maxinteger}}
 
--- Limits of integers are what becomes of the least and the greatest one.
+-- Limits of integers turn into the least and the greatest one.
 function convert.clip_by_value(g, x, a)
   local dtype = x[1].dtype
   if not ranges[dtype] then
@@ -208,8 +208,8 @@ end
 
 -- ------------------------------------------------ shapes
 
--- The extents of a shape that depends on the batch, as a value: the batch is that of the model's
--- first input.
+-- The extents of a shape that depends on the batch, as a value. The batch is the first axis of the
+-- model's first input.
 local function shape_value(g, shape)
   local is_open = false
   for _, extent in ipairs(shape) do

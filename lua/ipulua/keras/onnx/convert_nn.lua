@@ -17,7 +17,7 @@ end
 
 -- ------------------------------------------------ windows
 
--- What a window needs of its image: {before …, after …}. padding: VALID, SAME, CAUSAL.
+-- The frame around an image that windows need: {before …, after …}. padding: VALID, SAME, CAUSAL.
 local function pads_of(r, padding, image, size, strides, dilations)
   local n = #size
   local pads = {}
@@ -67,8 +67,7 @@ convert["nn.depthwise_conv2d"] = function(g, x, a, r)
   return convolution(g, x, a, r, kernel, s[3], {s[1], s[2]})
 end
 
--- [k …, d, c] → [c, d, k …]; padding follows from the extents: what the windows cover beyond the
--- result.
+-- [k …, d, c] → [c, d, k …]. Padding is the extent of the windows beyond the result.
 local function conv_transpose(g, x, a, r)
   local rank = #x[1].shape
   local n = rank - 2

@@ -12,7 +12,7 @@ local trace = require "ipulua.keras.onnx.trace"
 
 local OPSET <const> = 17
 
--- What an attribute that depends on the batch can be converted in.
+-- Ops whose conversion allows an attribute that depends on the batch.
 local takes_open <const> = {reshape = true, broadcast_to = true, slice = true, strided_slice = true,
   split = true}
 
@@ -71,7 +71,7 @@ local function convert_record(g, r, values)
   return {f(g, x, r.attributes, r)}
 end
 
--- Names that are taken are made different: ONNX wants each once.
+-- A name that is taken is changed: in ONNX each must be unique.
 local function unique(g, name)
   local taken = g.taken
   local out = name
@@ -83,7 +83,7 @@ local function unique(g, name)
   return out
 end
 
--- Nodes and constants that no output needs: what a conversion found it could leave out.
+-- Nodes and constants that no output needs, since a conversion left them out.
 local function prune(g, outputs)
   local needed, nodes, initializers = {}, {}, {}
   for _, v in ipairs(outputs) do needed[v.name] = true end

@@ -15,7 +15,7 @@ local type_numbers <const> = {
 local dtypes = {}
 for dtype, number in pairs(type_numbers) do dtypes[number] = dtype end
 
--- By number, those that are none of ours.
+-- ONNX's numbers of the types that the library lacks.
 local foreign <const> = {
   [4] = "uint16", [5] = "int16", [8] = "string", [12] = "uint32", [13] = "uint64",
   [14] = "complex64", [15] = "complex128", [17] = "float8e4m3fn", [18] = "float8e4m3fnuz",

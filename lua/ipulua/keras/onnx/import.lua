@@ -94,7 +94,7 @@ local function check_sizes(n, x)
   if x.n > 1 and n.op ~= "Concat" then tools.reserve(n, shape, dtype) end
 end
 
--- One node: an error in it is told in the file's terms, whatever it is that went wrong.
+-- One node: any error in it is told in the file's terms.
 local function run_node(n, x)
   local a, check_read = attributes.reader(n)
   check_sizes(n, x)
@@ -122,7 +122,7 @@ local function run_node(n, x)
     is_type and "not_implemented" or last.kind)
 end
 
--- What the nodes compute may hold for the file's extents alone.
+-- Shapes that the nodes compute may be valid for the file's extents alone.
 local function check_shape(input_of_file, t)
   local wanted = input_of_file.shape
   local same = #wanted == #t.shape

@@ -14,7 +14,8 @@ local refuse <const>, is_float <const>, range <const> = tools.refuse, tools.is_f
 
 -- ------------------------------------------------ two operands before opset 7
 
--- `broadcast` let the second operand stand at the first one's last axes, or from `axis` on.
+-- `broadcast` aligns the second operand with the first one's last axes, or with the axes from
+-- `axis` on.
 local function aligned(x, a, n)
   local axis, broadcast = a.axis, a.broadcast
   if n.opset >= 7 or broadcast ~= 1 or not axis then return x[2] end
@@ -93,7 +94,7 @@ local function quotient(a, b)
 end
 interpret.Div = pair(quotient)
 
--- With fmod the sign is that of the first.
+-- With fmod the sign is the first operand's.
 function interpret.Mod(x, a, n)
   if a.fmod == 0 then
     if is_float(x[1]) then refuse(n, "fmod = 0 is for integers") end
@@ -114,8 +115,8 @@ interpret.Pow = pair(function(base, exponent)
   return ops.cast(ops.pow(ops.cast(base, "int64"), ops.cast(exponent, "int64")), base.dtype)
 end)
 
--- Without differences of neighbours, and without squares of large numbers: both branches are
--- computed, so each gets what it can take.
+-- Without differences of neighbours, and without squares of large numbers. Both branches are
+-- computed, so each gets operands that are valid for it.
 function interpret.Acosh(x)
   local one = ops.ones_like(x[1])
   local near, far = ops.minimum(x[1], one * 2) - 1, ops.maximum(x[1], one * 2)
@@ -204,7 +205,7 @@ local type_names <const> = {
   FLOAT = "float32", UINT8 = "uint8", INT8 = "int8", INT32 = "int32", INT64 = "int64",
   BOOL = "bool", FLOAT16 = "float16", DOUBLE = "float64",
 }
--- `saturate` says what becomes of numbers that a float of 8 bits can't hold; there is none here.
+-- `saturate` concerns numbers beyond the range of a float of 8 bits; there is no such dtype here.
 function interpret.Cast(x, a, n)
   local dtype, _ = type_names[a.to] or format.dtype(a.to), a.saturate -- luacheck: ignore 211
   if not dtype then refuse(n, "the type " .. format.type_name(a.to) .. " is not known here") end
@@ -228,7 +229,8 @@ local function axes_of(x, a, n)
   return out, false
 end
 
--- f(v, options) of the operand; integers as float64 where f wants floats, and back towards zero.
+-- f(v, options) of the operand. If f takes floats, integers become float64, and the result is
+-- rounded towards zero.
 local function reduction(f, wants_float)
   return function(x, a, n)
     local axes, idle = axes_of(x, a, n)

@@ -41,7 +41,7 @@ end
 
 local paddings <const> = {NOTSET = true, VALID = true, SAME_UPPER = true, SAME_LOWER = true}
 
--- What a node's attributes say of its windows: {size, strides, dilations, pads, auto, ceil}.
+-- The attributes of a node's windows: {size, strides, dilations, pads, auto, ceil}.
 local function windows_of(x, a, n, size)
   local count = #x[1].shape - 2
   if count < 1 or count > 3 then
@@ -60,8 +60,9 @@ local function windows_of(x, a, n, size)
     pads = positive_list(n, "pads", a.pads, 2 * count, 0)}
 end
 
--- What windows need around an image (channels last): {before …}, {behind …}, and what ceil_mode
--- adds behind, for a window that begins in the image or the frame before it.
+-- The frame that windows need around an image (channels last): {before …}, {after …}. The third
+-- result is the addition of ceil_mode after it, for a window that begins in the image or in the
+-- frame before it.
 local function frame_of(v, w)
   local before, behind, more, count = {}, {}, {}, #w.size
   for i = 1, count do
@@ -245,7 +246,7 @@ function interpret.MaxPool(x, a, n)
   return values.dtype == dtype and values or ops.cast(values, dtype), at
 end
 
--- Means of windows, those of their frames included.
+-- Means of windows, elements of the frame included.
 local function mean_pool(n, image, w)
   if not is_dilated(w) then return ops.nn.avg_pool(image, window(w)) end
   local size = 1
@@ -324,7 +325,7 @@ interpret.InstanceNormalization = tools.widened(function(x, a)
     + channels(x[3], rank)
 end)
 
--- With stash_type 1 the statistics, and what comes of them, are float32.
+-- With stash_type 1 the statistics and their results are float32.
 function interpret.LayerNormalization(x, a, n)
   local rank, epsilon = #x[1].shape, a.epsilon
   local axes = range(tools.axis(n, a.axis, rank), rank - 1)

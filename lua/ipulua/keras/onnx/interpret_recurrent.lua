@@ -71,10 +71,10 @@ local function check_recurrent(x, a, n)
     refuse(n, "direction " .. a.direction .. " is not known here")
   end
   if units and units ~= x[3].shape[#x[3].shape] then
-    refuse(n, "hidden_size is not that of its weights")
+    refuse(n, "hidden_size doesn't match its weights")
   end
   if x[2].shape[1] ~= directions[a.direction] then
-    refuse(n, "its weights are not those of its directions")
+    refuse(n, "its weights don't match its directions")
   end
   check_lengths(x, n, x[1].shape[a.layout == 1 and 2 or 1])
   if a.clip then refuse(n, "clip is not known here") end
@@ -122,7 +122,7 @@ local function recurrent(order, states, f)
   end
 end
 
-local MAX_STEPS <const> = 4096 -- of what is written out step by step
+local MAX_STEPS <const> = 4096 -- of a recurrence written out step by step
 
 -- An LSTM whose gates see the cell's state, too: weights [3 · u] of input, output and forget gate.
 local function with_peepholes(s, kernel, own, bias, h, c, weights, n)

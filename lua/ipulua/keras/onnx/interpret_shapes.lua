@@ -182,7 +182,7 @@ end
 
 -- ------------------------------------------------ frames and parts
 
--- Along each axis what negative paddings cut off; the others.
+-- Two lists: for each axis the elements that negative paddings cut off, and the other paddings.
 local function cut(v, before, behind)
   local begin, size, any = {}, {}, false
   for i, extent in ipairs(v.shape) do
@@ -247,7 +247,7 @@ local function pad_constant(n, v, before, behind, value)
   return ops.where(inside, ops.pad(v, pairs_of), ops.reshape(value, {}))
 end
 
--- Paddings before and behind each axis; without axes (an operand since opset 18) they are of all.
+-- Paddings before and after each axis; without axes (an operand since opset 18) they are of all.
 local function frame_of(n, pads, axes, rank)
   axes = axes or tools.range(0, rank - 1)
   if #pads ~= 2 * #axes then refuse(n, string.format("%d paddings for %d axes", #pads, #axes)) end
@@ -282,7 +282,7 @@ function interpret.Pad(x, a, n)
   return ops.pad(v, pairs_of, {mode = mode})
 end
 
--- One axis from `from` to `to`, which ONNX clamps: begin, end, step as strided_slice wants them.
+-- One axis from `from` to `to`, which ONNX clamps: begin, end, step in the form of strided_slice.
 local function slice_axis(n, extent, from, to, step)
   if step == 0 then refuse(n, "its step is 0") end
   local function clamp(i, least, most)
@@ -318,7 +318,7 @@ end
 
 -- ------------------------------------------------ picking
 
--- Negative indices count from the end. What int32 can't hold stays outside.
+-- Negative indices count from the end. Indices beyond int32 stay outside.
 local function index(v, extent)
   v = class_numbers(v)
   return ops.where(ops.less(v, 0), v + extent, v)

@@ -69,7 +69,7 @@ end
 
 -- ------------------------------------------------ float64
 
--- x where it is 0 or above, else what is given.
+-- x where it is at least 0, elsewhere the given value.
 local function below_0(g, x, other)
   return g:emit("Where", {g:emit("Less", {x, like(g, x, 0)}), other, x})
 end

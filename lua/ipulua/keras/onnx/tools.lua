@@ -1,4 +1,4 @@
--- What the files that interpret ONNX's nodes share, and those that make them.
+-- Functions that the files share which interpret or make ONNX's nodes.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -56,7 +56,7 @@ function tools.filled(count, value)
   return list
 end
 
----An axis from 0; the last one may be the rank (of what stands between axes).
+---An axis from 0; the last one may be the rank (for positions between axes).
 function tools.axis(n, axis, rank, last)
   local at = axis < 0 and axis + rank or axis
   if at < 0 or at > (last or rank - 1) then

@@ -22,7 +22,7 @@ local variables = require "ipulua.trace.variables"
 local base = {}
 
 local weak_keys <const>, weak_values <const> = {__mode = "k"}, {__mode = "v"}
-local few <const> = 64 -- weights that are noted before those that are gone are looked for
+local few <const> = 64 -- weights that are noted until collected ones are searched for
 
 ---@class Optimizer: Class
 ---@field iterations userdata int64: weight updates so far
@@ -31,7 +31,8 @@ local few <const> = 64 -- weights that are noted before those that are gone are 
 local Optimizer = class.new("Optimizer")
 base.Optimizer = Optimizer
 Optimizer.argument_rows, Optimizer.argument_kinds = {}, {}
-Optimizer.properties = {learning_rate = true, weights = true} -- what __index makes, for completion
+-- fields that __index makes, for completion
+Optimizer.properties = {learning_rate = true, weights = true}
 
 local common_rows <const> = {
   {"name", "string", optional = true}, {"clipnorm", "number", optional = true, range = "[0, inf)"},
@@ -151,8 +152,8 @@ function Optimizer:init(...)
     name = self.name .. "/iterations", trainable = false})
 end
 
--- As numbers are written: 0.001, not the float32 next to it. What has no number while a program is
--- traced stands as it is.
+-- As numbers are written: 0.001, not the float32 next to it. A variable without a number while a
+-- program is traced stays as it is.
 local function rate_text(rate)
   if not core.is_variable(rate) then return rate end
   local known, text = pcall(tostring, rate)
@@ -357,12 +358,12 @@ end
 ---The gradient of one micro-batch as accumulation adds it up: wrappers may change each.
 function Optimizer:each_gradient(g) return g end -- luacheck: ignore 212
 
----Whether what is applied now was accumulated from results of each_gradient.
+---Whether the gradients being applied were accumulated from results of each_gradient.
 ---@return boolean
 function base.is_accumulated() return core.here().gradients_accumulated or false end
 
----opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that are no
----longer what they were).
+---opt:apply_gradients(…) for gradients that were accumulated (or, within that, for some that were
+---changed since).
 function base.apply_accumulated(is_accumulated, opt, ...)
   local former <const> = core.here().gradients_accumulated
   local _ <close> = setmetatable({},
@@ -371,7 +372,7 @@ function base.apply_accumulated(is_accumulated, opt, ...)
   opt:apply_gradients(...)
 end
 
----self:apply_gradients(…) for what a pipeline or a loop has accumulated.
+---self:apply_gradients(…) for gradients that a pipeline or a loop has accumulated.
 ---@package
 function Optimizer:apply_accumulated(...) return base.apply_accumulated(true, self, ...) end
 
@@ -402,8 +403,8 @@ function Optimizer:apply_gradients(grads, vars)
   self.iterations:assign_add(1)
 end
 
----The new value of a variable. Optimizers override it; `shared` is what prepare(rate) gave, with
----the rate.
+---The new value of a variable. Optimizers override it; `shared` is the result of prepare(rate),
+---with the rate.
 function Optimizer:update()
   blame.error(getmetatable(self).__name .. " defines no update(variable, gradient, shared)",
     "not_implemented")
@@ -467,7 +468,7 @@ function Optimizer.from_config(c, config)
 end
 
 about.say("optimizers", {
-  {"Optimizer", text = "What every optimizer is: own ones extend it with `update(variable, "
+  {"Optimizer", text = "The base of all optimizers; extend it with `update(variable, "
     .. "gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and "
     .. "`make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "
     .. "\"name\")`. Hyperparameters are fields; `iterations` counts updates; "

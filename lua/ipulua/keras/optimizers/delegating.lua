@@ -1,5 +1,4 @@
--- What a wrapper is: an optimizer around another one, to which it leaves whatever it doesn't do
--- itself.
+-- A wrapper: an optimizer around another one, which has all methods that the wrapper lacks.
 
 local args = require "ipulua.base.args"
 local base = require "ipulua.keras.optimizers.base"
@@ -20,7 +19,7 @@ function delegating.check(name, opt)
     args.describe(opt)), "value")
 end
 
--- What a wrapper doesn't define itself is the wrapped optimizer's.
+-- Members that a wrapper doesn't define are the wrapped optimizer's.
 ---@class IpuOptimizerWrapper: Optimizer
 local Wrapper = base.Optimizer:extend("Wrapper")
 delegating.Wrapper = Wrapper
@@ -51,7 +50,7 @@ function Wrapper:init_wrapper(opt, name)
   rawset(self, "name", name or getmetatable(self).__name)
 end
 
--- Methods of every optimizer go to the wrapped one, except those that classes define.
+-- Methods of every optimizer go to the wrapped one, except the methods that classes define.
 for _, method in ipairs{
   "build", "slot", "state", "current_learning_rate", "finalize_variable_values",
 } do

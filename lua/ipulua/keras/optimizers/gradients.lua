@@ -100,7 +100,7 @@ end
 
 local former_summing <const> = {__close = function(self) summing = self.former end}
 
----f(), for those that were reduced over the replicas before.
+---f(), for gradients that were reduced over the replicas before.
 function gradients.without_sum(f)
   local _ <close> = setmetatable({former = summing}, former_summing)
   summing = false

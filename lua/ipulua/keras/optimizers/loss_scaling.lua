@@ -208,7 +208,7 @@ local function update_statistics(self, grads)
   self._counter:assign(ops.where(due, ops.zeros_like(counter), counter + 1))
 end
 
--- Divided in float32 where the update is float32, too: what is small doesn't vanish.
+-- If the update is float32, the division is, too, so that small gradients don't vanish.
 local function unscaled(self, pairs_list)
   local list = {}
   local factor = self._factor:read_value()
@@ -220,7 +220,7 @@ local function unscaled(self, pairs_list)
   return list
 end
 
--- What it wraps maps gradients that are no longer scaled: accumulated ones.
+-- The wrapped optimizer maps gradients that are no longer scaled: accumulated ones.
 function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
 
 ---Gradients of a scaled loss; captured_grads: further gradients for the statistics.
@@ -247,7 +247,7 @@ end
 local is_of_scaling <const> = {} -- by the names of arguments
 for _, row in ipairs(als_rows) do is_of_scaling[row[1]] = true end
 
--- The rule's arguments, then those of the scaling.
+-- The rule's arguments, then the arguments of the scaling.
 local function rows_with(rule)
   local rows = {}
   for _, row in ipairs(rule.argument_rows) do
@@ -274,7 +274,7 @@ local function define(name, rule)
     self:init_als(opt, of_scaling)
   end
 
-  -- The rule's arguments and those of the scaling, as the constructor takes them.
+  -- The arguments of the rule and of the scaling, as the constructor takes them.
   function c:get_config()
     local config = self.opt:get_config()
     for key, value in pairs(self.hyper) do config[key] = value end

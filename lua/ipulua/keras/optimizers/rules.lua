@@ -24,7 +24,7 @@ local function step_number(self)
   return ops.cast(self.iterations, "float32") + 1
 end
 
--- What a rule that ipu.train has, too, makes of a variable.
+-- A variable's new value by a rule that ipu.train also has.
 local function by(rule, self, v, w, g, s)
   return rule(self, w, g, s, function(name, initial) return self:slot(v, name, initial) end)
 end

@@ -152,7 +152,7 @@ end
 about.say("schedules", {
   {"CosineDecay", source = "arXiv:1608.03983"},
   {"CosineDecayRestarts", source = "arXiv:1608.03983"},
-  {"LearningRateSchedule", text = "What every schedule is: own ones extend it with `rate(step)`."},
+  {"LearningRateSchedule", text = "The base of all schedules; extend it with `rate(step)`."},
   {"LinearCosineDecay", source = "arXiv:1709.07417",
     keras = "tf.keras.experimental.LinearCosineDecay"},
 })

@@ -143,7 +143,7 @@ end
 
 local function check_binary(who, a, names)
   if a.label_mode == "binary" and #names ~= 2 then
-    blame.error(string.format("%s: label_mode \"binary\" wants two classes, there are %d", who,
+    blame.error(string.format("%s: label_mode \"binary\" needs two classes, there are %d", who,
       #names), "value")
   end
 end

@@ -80,8 +80,8 @@ local function filled(shape, value, axis)
   return list
 end
 
--- All steps that stay, one after another behind a blank one; for each sequence where its first one
--- is, and how many there are.
+-- All steps that stay, one after another, with a blank one in front; for each sequence the position
+-- of its first step, and their number.
 local function kept_steps(lists, length, a, blank)
   local steps, offsets, counts = {blank}, {}, {}
   for i, list in ipairs(lists) do
@@ -93,7 +93,7 @@ local function kept_steps(lists, length, a, blank)
   return steps, offsets, counts
 end
 
--- Rows of `length` steps, of those that stay or the blank one.
+-- Rows of `length` steps, each a step that stays or the blank one.
 local function padded(lists, length, a, blank)
   local steps, offsets, counts = kept_steps(lists, length, a, blank)
   local count = core.tensor(counts, "int32")
@@ -137,8 +137,8 @@ local table_rows <const> = {
   {"sampling_factor", "number", 1e-5, range = "(0, inf)"},
 }
 
--- What is taken for the frequency of a word is the inverse of this, by Zipf's law: rank·(ln rank +
--- γ) + 1/2 − 1/(12·rank).
+-- The assumed frequency of a word is the inverse of this, by Zipf's law: rank·(ln rank + γ) + 1/2 −
+-- 1/(12·rank).
 local euler <const> = 0.577
 
 ---The probability to keep the word of each rank (0: none; 1: the most frequent). Words are drawn
@@ -257,7 +257,7 @@ function sequence.skipgrams(...)
   return both, labels
 end
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local missing <const> = {
   TimeseriesGenerator = "use preprocessing.timeseries_dataset_from_array, a dataset of the same "
   .. "windows",

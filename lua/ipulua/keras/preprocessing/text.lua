@@ -165,8 +165,8 @@ local function number_words(self)
   for word, count in pairs(self.word_docs) do self.index_docs[self.word_index[word]] = count end
 end
 
----Counts the words of texts (a list of strings, or of lists of words) and numbers them anew; what
----was counted before counts, too.
+---Counts the words of texts (a list of strings, or of lists of words) and numbers them anew.
+---Earlier counts are kept.
 ---Errors: texts that are no list of strings:
 ---`keras.preprocessing.text.Tokenizer():fit_on_texts "a b"`
 ---@param texts any[] strings, or lists of words
@@ -261,7 +261,7 @@ end
 
 -- ------------------------------------------------ matrices
 
--- What stands for a number that is `count` times in a sequence of `length`.
+-- The value for a number that is `count` times in a sequence of `length`.
 local modes <const> = {
   binary = function() return 1 end,
   count = function(_, _, count) return count end,
@@ -322,7 +322,7 @@ function Tokenizer:sequences_to_matrix(...)
   local a = args.check("sequences_to_matrix", matrix_rows, ...)
   local lists, width = check_sequences("sequences_to_matrix", a.sequences), matrix_width(self)
   if a.mode == "tfidf" and self.document_count == 0 then
-    blame.error("sequences_to_matrix: mode 'tfidf' wants texts to be counted first; call "
+    blame.error("sequences_to_matrix: mode 'tfidf' needs counted texts; call "
       .. "fit_on_texts or fit_on_sequences", "value")
   end
   local places, values = entries(self, lists, width, modes[a.mode])
@@ -397,7 +397,7 @@ end
 local json_rows <const> = {{"json_string", "string"}}
 
 -- The parts of a config that are JSON objects themselves: name, whether their own names are
--- numbers, and what their values are.
+-- numbers, and the kind of their values.
 local counted <const> = {
   {"word_counts", false, "integer"}, {"word_docs", false, "integer"},
   {"word_index", false, "integer"},
@@ -449,7 +449,7 @@ end
 
 class.guard(Tokenizer)
 
--- What Keras has in its module of that name and this one lacks, with what to use instead.
+-- Names of Keras' module that this one lacks, with the names to use instead.
 local missing <const> = {
   one_hot = "its numbers depend on a hash that differs from run to run; use hashing_trick or "
   .. "Tokenizer",

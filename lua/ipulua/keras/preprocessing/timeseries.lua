@@ -38,7 +38,7 @@ local function check_less(name, n, length)
     name, length, n), "value")
 end
 
--- Where of the data to take steps from: first, and behind the last.
+-- The range of the data to take steps from: first, and after the last.
 local function range_of(a, length)
   local first, behind = a.start_index or 0, a.end_index or length
   if first < 0 or first >= length then

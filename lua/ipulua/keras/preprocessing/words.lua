@@ -2,9 +2,9 @@
 
 local words = {}
 
--- First and last code point, the step from one capital to the next, and what makes it small:
--- Unicode's simple case mapping, of all scripts. Where capitals stand alternately with small
--- letters, the step is 2. A sigma at the end of a word is small like the others.
+-- First and last code point, the distance between capitals, and the distance to the small letter:
+-- Unicode's simple case mapping, of all scripts. If capitals and small letters alternate, the
+-- distance between capitals is 2. A sigma at the end of a word becomes small like the others.
 local ranges <const> = {
   {0x41, 0x5A, 1, 32}, {0xC0, 0xD6, 1, 32}, {0xD8, 0xDE, 1, 32}, {0x100, 0x12E, 2, 1},
   {0x132, 0x136, 2, 1}, {0x139, 0x147, 2, 1}, {0x14A, 0x176, 2, 1}, {0x178, 0x178, 1, -121},

@@ -6,7 +6,7 @@ local logs = require "ipulua.keras.training.logs"
 
 local asynchronous = {}
 
--- Left by an error, the execution stops, and has stopped: what comes next finds its queues and
+-- After an error the execution is stopped and waited for, so that later code finds its queues and
 -- variables free.
 local function cancelled_on_error(job)
   return setmetatable({}, {__close = function(_, problem)

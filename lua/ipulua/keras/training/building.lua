@@ -1,4 +1,4 @@
--- Making a model's weights from what it is fed with, where nothing told its inputs before.
+-- Making a model's weights from the data, if its inputs were not given before.
 
 local elements = require "ipulua.data.elements"
 local KerasTensor = require "ipulua.keras.base.tensor"
@@ -28,7 +28,7 @@ end
 
 local left = setmetatable({}, {__mode = "k"}) -- models that were left to their first step
 
--- What reads numbers in its call can't be built by shapes: run eagerly, the first step builds it.
+-- A call that reads numbers can't be built by shapes. Run eagerly, the first step builds it.
 local function build(model, inputs)
   if not model.run_eagerly then
     model:build_with(inputs)
@@ -43,8 +43,8 @@ function building.from_dataset(model, dataset)
   if is_unbuilt(model) then build(model, input_specs(dataset)) end
 end
 
----The same for a model of one's own: what is pipelined it says when it is called, and the number of
----steps depends on that.
+---The same for a subclassed model. Its stages are known once it has been called, and the number of
+---steps depends on them.
 ---@param model Model
 ---@param dataset Dataset
 function building.own_from_dataset(model, dataset)

@@ -41,7 +41,7 @@ function class_weights.apply(dataset, class_weight)
   local weights = core.tensor(list)
   if not elements.is_tuple(dataset.template) or #dataset.template.items < 2
     or #dataset.handle:types() > 3 then
-    blame.error("fit: 'class_weight' wants data with one tensor of labels beside the inputs",
+    blame.error("fit: 'class_weight' needs data with one tensor of labels beside the inputs",
       "value")
   end
   return dataset:map(function(x, y, w)

@@ -104,7 +104,7 @@ function compiled.new(given)
   local self = setmetatable({given = given, named = custom_objects.current()}, Compiled)
   self.loss_metric = metrics.Mean{name = "loss"}
   self.output_losses, self.metrics = {}, {}
-  -- what names a loss or a metric wrongly is told at once
+  -- a wrong name of a loss or a metric is an error at once
   each_name(given.loss, losses.get)
   for _, list in ipairs{given.metrics or {}, given.weighted_metrics or {}} do
     each_name(list, function(name) metrics.get(name, {output_shape = {1, 1}}) end)
@@ -126,12 +126,17 @@ local function of_its_own(self, metric)
   return metric, metric.name
 end
 
--- A name that no other value has: of several outputs it begins with the output's.
-local function name_metric(self, metric, given_name, outputs, i)
+-- A name that no other value has: of several outputs it begins with the output's. That of a metric
+-- with weights says so where the one without them is there, too.
+local function name_metric(self, metric, given_name, outputs, i, weighted)
   local taken, base = {}, given_name
   for _, other in ipairs(self:all()) do taken[other.name] = true end
   local prefix = outputs.names[i] .. "_"
-  if #outputs.names > 1 and base:sub(1, #prefix) ~= prefix then base = prefix .. base end
+  local is_prefixed = #outputs.names > 1 and base:sub(1, #prefix) ~= prefix
+  if is_prefixed then base = prefix .. base end
+  if weighted and taken[base] then
+    base = (is_prefixed and prefix or "") .. "weighted_" .. given_name
+  end
   local name, count = base, 0
   while taken[name] do
     count = count + 1
@@ -146,7 +151,7 @@ local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
     for _, each in ipairs(lists[i] or {}) do
       local metric, name = of_its_own(self, metrics.get(each,
         {loss = self.losses[i], label_shape = shape_of(y_true[i]), output_shape = y_pred[i].shape}))
-      name_metric(self, metric, name, outputs, i)
+      name_metric(self, metric, name, outputs, i, weighted)
       metric:reset_state() -- an object may have seen other values before
       self.metrics[#self.metrics + 1] = {metric = metric, given_name = name, output = i,
         weighted = weighted}
@@ -158,7 +163,7 @@ end
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
-  -- names mean what they did when compile was called
+  -- names have the meaning that they had when compile was called
   local _ <close> = custom_objects.enter(self.named)
   tracing.outside(function()
     local list = spread(self.given.loss, "loss", outputs)
@@ -191,8 +196,8 @@ local function with_mask(y_pred, weight)
   return mask * weight
 end
 
----The total of the outputs' losses and of further ones; updates the running means. nil where there
----is no loss.
+---The total of the outputs' losses and of further ones; updates the running means. nil if there is
+---no loss.
 ---@param extra userdata[] regularization and added losses
 function Compiled:loss(y_true, y_pred, weights, extra)
   local total

@@ -45,7 +45,7 @@ function eagerly.step(f)
   end
 end
 
--- A program that hands over `count` elements, and what takes one of them apart.
+-- A program that returns `count` elements, and a function that takes one of them apart.
 local function fetcher(infeed, count, name)
   local outfeed, template = queues.IPUOutfeedQueue(), nil
   local f = func.func(function()
@@ -63,7 +63,7 @@ local function fetcher(infeed, count, name)
   return f, outfeed, element
 end
 
----A program of `count` steps in the form of those that are traced.
+---A program of `count` steps in the form of traced ones.
 ---@param kind "train"|"test"|"predict"
 ---@param name string
 ---@param infeed IPUInfeedQueue

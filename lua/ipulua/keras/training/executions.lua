@@ -1,5 +1,5 @@
--- Which program a run executes next: the one of its whole batches, that of a smaller batch at the
--- end, or none, where the data has ended.
+-- The program that a run executes next: the one of its whole batches, the one of a smaller batch at
+-- the end, or none if the data has ended.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -123,7 +123,7 @@ function executions.next(model, run, done)
     -- a program that is only priced takes none of them
     if core.is_estimating() then queue:leave_out() end
     if waiting == wanted then return whole(run) end
-    -- the program tells that the data has ended
+    -- the program's error says that the data has ended
     if run.asked and rows == 0 then return whole(run) end
     if waiting > 0 then return of_fewer(model, run, waiting, done) end
     if rows == 0 then

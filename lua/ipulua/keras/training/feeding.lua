@@ -16,6 +16,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local host_strings = require "ipulua.data.host_strings"
+local texts = require "ipulua.keras.base.texts"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -44,7 +45,8 @@ local function as_tensors(value, who, depth)
     for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end
     return out
   end
-  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value), "type")
+  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value)
+    .. texts.hint(value), "type")
 end
 
 local function length_of(value, who)
@@ -156,7 +158,8 @@ local function refuse_remainder(who, feed)
   local length, batch_size = feed.samples, feed.batch_size
   local samples = length == 1 and "1 sample" or length .. " samples"
   local divisor, remedies = nearest_divisor(length, batch_size), {}
-  if divisor > 1 or length == 1 then -- batches of 1 are no advice to who asked for large ones
+  -- batches of 1 are no useful advice if large ones were asked for
+  if divisor > 1 or length == 1 then
     remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
   end
   if length > batch_size then
@@ -214,8 +217,8 @@ local function usual_batch_size(who, model, length)
   return keras_batch
 end
 
----Whether a smaller batch can be trained on (or tested): not where replicas, stages or accumulation
----want the same of each.
+---Whether a smaller batch can be trained on (or tested): not with replicas, stages or accumulation,
+---which need batches of one size.
 ---@param model Model
 ---@param is_test boolean
 ---@return boolean
@@ -225,7 +228,7 @@ function feeding.takes_remainder(model, is_test)
     and not model:is_pipelined() and (is_test or assignment.accumulation(model) == 1)
 end
 
----A dataset of batches from what fit and the others were given.
+---A dataset of batches from the arguments of fit and the others.
 ---@param who string
 ---@param model Model
 ---@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch}
@@ -254,7 +257,9 @@ function feeding.open(who, model, o)
     x = as_tensors(x, who)
     local y, w = as_tensors(o.y, who), as_tensors(o.sample_weight, who)
     local element = {x, y, w}
-    if w ~= nil and y == nil then blame.error(who .. ": 'sample_weight' wants 'y' too", "value") end
+    if w ~= nil and y == nil then
+      blame.error(who .. ": 'sample_weight' needs 'y', too", "value")
+    end
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
     local batch_size = o.batch_size or usual_batch_size(who, model, length)
@@ -310,7 +315,7 @@ function feeding.check_shapes(who, model, feed, takes_remainder)
   if takes_remainder and (model.steps_per_execution or 1) == 1 then return end
   blame.error(string.format("%s: the batches of the dataset, %s, may have any shape; %s", who,
     tostring(feed.dataset), takes_remainder and "with steps_per_execution = 1 each is an execution"
-    or "replicas, stages, accumulated steps and a fixed batch size want one shape: give "
+    or "replicas, stages, accumulated steps and a fixed batch size need one shape: give "
     .. "padded_batch 'padded_shapes'"), "value")
 end
 
@@ -368,8 +373,8 @@ local function fit_execution(who, o, steps, whole)
   return per_execution
 end
 
--- How many batches an epoch has, by what the script states or the data hold; nil: the dataset's end
--- will tell.
+-- The number of batches of an epoch, by the script's arguments or the data's length; nil: it is
+-- known at the dataset's end.
 local function total_of(who, feed, o)
   local total = o.steps
   if total ~= nil and total < 1 then

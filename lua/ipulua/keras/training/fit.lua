@@ -57,7 +57,7 @@ local function check_accumulation(self, per_execution, accumulation)
   end
 end
 
--- What is run, without callbacks and program; the model is built.
+-- A run without callbacks and program; the model is built.
 local function plan(self, a, feed)
   building.own_from_dataset(self, feed.dataset)
   local replicas = assignment.replicas(self)
@@ -104,7 +104,7 @@ end
 
 -- ------------------------------------------------ what is said
 
--- What a step is says something where there are replicas, stages or accumulated steps.
+-- The sentence about a step is useful if there are replicas, stages or accumulated steps.
 local function is_of_ipus(self, run)
   return run.replicas > 1 or run.accumulation > 1 or self:is_pipelined()
 end
@@ -133,7 +133,7 @@ end
 
 -- ------------------------------------------------ an epoch
 
--- A bar as executions see it: its last line waits for what validation gives.
+-- A bar for executions: its last line waits for the results of validation.
 local function all_but_last(bar, steps)
   return {update = function(self, done, values)
     self.values = values
@@ -141,7 +141,7 @@ local function all_but_last(bar, steps)
   end}
 end
 
--- The last line: the newest running values, then those of validation.
+-- The last line: the newest running values, then the values of validation.
 local function finish_bar(self, bar, run, named, interrupted)
   local newest = run.bar.values or {}
   local values = table.move(newest, 1, #newest, 1, {})
@@ -163,7 +163,7 @@ local function finish_bar(self, bar, run, named, interrupted)
   end
 end
 
--- Statistics of batches differ from replica to replica; what is kept are those of the first.
+-- Statistics of batches differ from replica to replica. The first one's are kept.
 local function agree(self)
   for _, v in ipairs(self.non_trainable_variables) do core.merge_replicas(v) end
 end
@@ -175,8 +175,8 @@ local function tell_interrupted(run, epoch, latest)
   end
 end
 
--- Adds what validation gives to the epoch's logs. Ctrl-C in its midst: nothing, and true; a later
--- fit validates anew.
+-- Adds the results of validation to the epoch's logs. If Ctrl-C stops validation, it adds nothing
+-- and returns true; a later fit validates again.
 local function validate(self, run, a, named)
   local place = run.validation and run.validation.handle:iterations()
   local values = self:evaluate(validation.arguments(a, run.callbacks))
@@ -198,7 +198,7 @@ local function run_epoch(self, run, epoch, a, resume)
   if together.is_speaker(self) then
     progress.line(progress.epoch_header(epoch + 1, a.epochs, a.verbose))
   end
-  local steps = run.steps or run.found -- what the epoch before had
+  local steps = run.steps or run.found -- steps that the previous epoch made
   local bar = runs.bar(a.verbose, steps, epoch + 1, a.epochs)
   if run.recreates and run.started then programs.rewind(run.entry) end
   run.started = true
@@ -218,7 +218,7 @@ end
 
 -- ------------------------------------------------ all epochs
 
--- What BackupAndRestore found, applied where an epoch begins with it.
+-- Applies the state that BackupAndRestore found, if it belongs to the epoch that begins.
 local function begin_resumed(self, run)
   local resume = self._resume
   if not resume then return nil end
@@ -243,7 +243,7 @@ local function say_end(self, a, first, done, interrupted)
     log.warn("fit: training was ended by a callback: stop_training is set after epoch %d of %d",
       done, a.epochs)
   else
-    log.warn("fit: no epoch is left: training begins behind epoch %d of %d", first, a.epochs)
+    log.warn("fit: no epoch is left: training begins after epoch %d of %d", first, a.epochs)
   end
 end
 
@@ -268,8 +268,8 @@ end
 
 local noted <const> = {"_run", "_resume", "_interrupted", "stop_training", "history"}
 
--- To be closed: what callbacks such as BackupAndRestore know of the run. A fit that a callback
--- begins leaves what those of the other one know.
+-- To be closed: facts about the run for callbacks such as BackupAndRestore. A fit that a callback
+-- begins leaves the outer fit's facts unchanged.
 local function known_to_callbacks(self, run, history)
   local former = {}
   for _, name in ipairs(noted) do former[name] = rawget(self, name) end

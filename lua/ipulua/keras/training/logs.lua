@@ -1,4 +1,4 @@
--- Logs: what a step or an execution reports, a list of {name, value} in the order of the model's
+-- Logs: the report of a step or an execution, a list of {name, value} in the order of the model's
 -- metrics.
 
 local core = require "ipulua.core"

@@ -1,5 +1,5 @@
--- Runs inside of runs: what a callback of fit, evaluate or predict does with the same model. Each
--- run has queues of its own, and leaves the metrics of the one around it alone.
+-- Runs inside of runs: a callback of fit, evaluate or predict may run the same model. Each run has
+-- queues of its own, and doesn't change the metrics of the run around it.
 
 local core = require "ipulua.core"
 
@@ -42,7 +42,7 @@ function nested.keep_metrics(model)
       core.set_variable(each[1], each[2])
       core.set_replica_values(each[1], each[3])
     end
-    for _, metric in ipairs(model.metrics) do -- those that were made since have seen nothing
+    for _, metric in ipairs(model.metrics) do -- metrics that were made since have seen nothing
       if not known[metric] then metric:reset_state() end
     end
   end

@@ -53,7 +53,7 @@ local function check_options(who, given, rows)
   return checked
 end
 
--- Rows of what a model hands on, by name.
+-- Rows of options that a model passes on, by name.
 local function rows_of(rows, names)
   local list = {}
   for _, row in ipairs(rows) do
@@ -95,7 +95,7 @@ local replication_rows <const> = {
   {"replicated_metric_reduction_method", enums.ReplicatedMetricReductionMethod, "NONE"},
 }
 
----How the metrics of replicas become one: NONE (the last one's), LIST, SUM, MEAN.
+---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 ---Errors: an unknown method: `model:set_replication_options "MEDIAN"`
 function methods:set_replication_options(...)
   local a = args.check("set_replication_options", replication_rows, ...)

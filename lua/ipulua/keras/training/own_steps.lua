@@ -1,4 +1,4 @@
--- train_step, test_step, predict_step, compute_loss: what one step does. Models may define their
+-- train_step, test_step, predict_step, compute_loss: the parts of a step. Models may define their
 -- own with these.
 
 local blame = require "ipulua.base.blame"

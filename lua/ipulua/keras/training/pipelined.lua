@@ -82,7 +82,7 @@ local function in_stages(route, f)
   return f()
 end
 
----The model's outputs for a micro-batch; what comes next is in the last stage.
+---The model's outputs for a micro-batch. Later nodes are in the last stage.
 ---@param options {training: boolean}
 function pipelined.forward(model, x, options)
   local y = model(x, options)
@@ -182,8 +182,8 @@ local function made_program(model, kind)
   return nil
 end
 
----The timetable of a pipelined model: of what it has run, training first; of training as it would
----be otherwise.
+---The timetable of a pipelined model: of a program that it has run, training first; otherwise of
+---training.
 ---@package
 ---@param Timetable table the class
 function methods:timetable_of(Timetable, timing)

@@ -1,4 +1,4 @@
--- What a model would cost: its training or its prediction, traced for described inputs.
+-- The price of a model: its training or its prediction, traced for described inputs.
 
 local args = require "ipulua.base.args"
 local assignment = require "ipulua.keras.models.stage_assignment"
@@ -29,7 +29,7 @@ local function is_shape(x)
   return structure.is_plain(x) and (next(x) == nil or math.type(x[1]) == "integer")
 end
 
--- What 'inputs' or 'labels' describes: {shape =, dtype =} for each tensor, in the structure given.
+-- The description 'inputs' or 'labels': {shape =, dtype =} for each tensor, in the given structure.
 local function described(spec, argument, depth)
   if core.is_tensor(spec) then return {shape = spec.shape, dtype = spec.dtype} end
   if is_shape(spec) then return {shape = pricing.known(spec, argument), dtype = "float32"} end
@@ -91,7 +91,7 @@ local function loss_name(loss)
   return ""
 end
 
--- Labels as the loss wants them: classes for sparse losses, else values like the outputs.
+-- Labels in the form of the loss: classes for sparse losses, else values like the outputs.
 local function label_specs(model, outputs, a)
   if a.labels then return described(a.labels, "labels") end
   local list = {}
@@ -111,7 +111,7 @@ local function label_specs(model, outputs, a)
   return #list == 1 and list[1] or list
 end
 
--- What the model gives for inputs of known shapes: {shape =} in the outputs' structure.
+-- The model's outputs for inputs of known shapes: {shape =} in the outputs' structure.
 local function output_types(model, specs)
   local function keras_tensors(s)
     if s.shape then return KerasTensor(s.shape, s.dtype) end
@@ -126,8 +126,8 @@ local function output_types(model, specs)
   return types[1]
 end
 
--- To be closed: until then the device has the IPUs asked for, or those of the stages where nothing
--- was configured.
+-- To be closed: until then the device has the given number of IPUs or, if nothing was configured,
+-- as many as the stages need.
 local function pretend_ipus(model, a)
   local shards = assignment.shards
   return config.pretend_ipus(a.ipus or not config.is_configured() and shards(model) or nil)

@@ -32,7 +32,7 @@ function programs.trained(model)
   return table.concat(parts, ",")
 end
 
--- What a program depends on, as text.
+-- The facts that a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
     outfeed and "logs" or "-", assignment.replicas(self)}
@@ -60,7 +60,7 @@ function programs.rewind(entry)
   if entry.infeed.queue:state() then entry.infeed:deleter() end
 end
 
----Elements that a run left in its queues are gone.
+---Elements that a run left in its queues are dropped.
 ---@param entry ProgramEntry
 function programs.close(entry)
   programs.rewind(entry)
@@ -98,8 +98,8 @@ function programs.renew(model, entry)
   make(model, "train", entry, entry.program.count)
 end
 
----A compiled function of batches, for what is trained now; made anew when the optimizer isn't the
----same any more.
+---A compiled function of batches for the current training. It is made anew if the optimizer has
+---changed.
 ---@param model Model
 ---@param name string
 ---@param f function

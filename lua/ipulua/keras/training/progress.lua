@@ -44,7 +44,7 @@ local function write_error(s)
   io.stderr:flush()
 end
 
----Writes a line where progress goes; nothing where there is none, or where programs read it.
+---Writes a line of progress; does nothing if progress is off, or read by programs.
 ---@param line string?
 function progress.line(line)
   local mode = progress.settings().mode
@@ -170,8 +170,8 @@ local function take_values(self, values)
   end
 end
 
--- Seconds a step takes. What came with the first update (compiling, filling queues) is left out as
--- soon as there is something else to measure.
+-- Seconds of a step. The first update's extra time (compiling, filling queues) is left out as soon
+-- as there is another measurement.
 local function step_seconds(self, current, now)
   if current <= 0 then return 0 end
   if self.first_count and current > self.first_count then
@@ -252,8 +252,8 @@ local function line_of(self, current, now, final)
   return (self.style == "modern" and modern_line or classic_line)(self, current, now, final)
 end
 
--- A line that is drawn over again must stay within the window: metrics that are too many show at
--- the end only, and what is still too long has a shorter bar.
+-- A line that is drawn again and again must stay within the window. Metrics that don't fit show at
+-- the end only, and a line that is still too long has a shorter bar.
 local function draw_bar(self, current, now, final)
   local columns = self.columns or terminal.columns()
   self.shown, self.cells = math.huge, cells[self.style]
@@ -354,7 +354,7 @@ function progress.new(options)
   return Bar(options)
 end
 
----The line before an epoch's bar, nil where there is none: for one epoch, and for verbose = 0.
+---The line before an epoch's bar; nil for a single epoch, and for verbose = 0.
 ---@param epoch integer from 1
 ---@param epochs integer
 ---@param verbose any
@@ -364,7 +364,7 @@ function progress.epoch_header(epoch, epochs, verbose)
   return string.format("Epoch %d/%d", epoch, epochs)
 end
 
----The sentence at the start of fit that says what a step is.
+---The sentence at the start of fit that explains a step.
 ---@param batch_size integer samples of a micro-batch
 ---@param replicas integer
 ---@param accumulation integer steps to a weight update

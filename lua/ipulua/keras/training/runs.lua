@@ -66,7 +66,7 @@ function runs.bar(verbose, target, epoch, epochs)
   return progress.new{target = target, verbose = verbose, epoch = epoch, epochs = epochs}
 end
 
----Whether a callback wants to be called for each step.
+---Whether a callback is to be called for each step.
 ---@param list CallbackList
 ---@param prefix string
 ---@return boolean
@@ -85,7 +85,7 @@ function runs.new(run)
   return run
 end
 
--- The callbacks of a fit that validates: they keep what they know of it.
+-- The callbacks of a fit that validates. They keep their state during validation.
 local function is_at_work(list, model)
   return class.is_a(list, callbacks.CallbackList) and list.model == model
 end
@@ -136,8 +136,8 @@ function runs.begin(model, who, mode, a, take)
   return run
 end
 
----To be closed: however a run is left, what it opened is closed, and what it left in queues and
----callbacks is gone.
+---To be closed. However a run ends, its queues are closed then, and elements and callbacks that it
+---left are dropped.
 ---@param model Model
 ---@param run Run
 function runs.closing(model, run)
@@ -163,8 +163,8 @@ local function is_cancelled(problem)
     and tostring(problem):find(last.message, 1, true) ~= nil
 end
 
--- Ctrl-C ends an epoch of fit, or its validation, in good order. Half of what another call was
--- asked for is no result, and who presses it a second time wants the script to end.
+-- Ctrl-C ends an epoch of fit, or its validation, in good order. Other calls have no partial
+-- result. A second Ctrl-C ends the script.
 local function interrupted(run, latest)
   if run.is_alone or core.interrupt_count() > 1 then blame.error("interrupted!", "cancelled") end
   return latest, true
@@ -185,20 +185,20 @@ local function execute(model, run, execution, done)
   local list, prefix, entry = run.callbacks, run.prefix, execution.entry
   if entry.outfeed then
     if prefix == "train" then programs.renew(model, entry) end
-    return pcall(asynchronous.run, model, run, done)
+    return blame.pcall(asynchronous.run, model, run, done)
   end
   list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
   if prefix == "train" then programs.renew(model, entry) end
-  return pcall(entry.program.run)
+  return blame.pcall(entry.program.run)
 end
 
--- Predicting meets nobody.
+-- Predicting has no meeting of instances.
 local function is_interrupted(model, run)
   if run.prefix == "predict" then return core.take_interrupt() end
   return together.interrupted(model, run.who)
 end
 
--- Whether the data have ended; of several instances where those of one have.
+-- Whether the data have ended; with several instances, whether any instance's have.
 local function has_ended(model, run, execution)
   if run.steps or run.prefix == "predict" then return not execution end
   return together.has_ended(model, run.who, not execution)
@@ -214,7 +214,7 @@ function runs.epoch(model, run)
   local latest = run.latest or {}
   while not run.steps or run.made < run.steps do
     local done, more = run.made, nil
-    local ok, result = pcall(executions.next, model, run, done)
+    local ok, result = blame.pcall(executions.next, model, run, done)
     local execution = result
     if ok and has_ended(model, run, execution) then break end
     if ok then ok, result, more = execute(model, run, execution, done) end

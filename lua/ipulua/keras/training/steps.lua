@@ -114,7 +114,7 @@ local function require_loss(total, model, y)
     .. "add_loss", model.name), "value")
 end
 
--- A batch's loss as the optimizer wants it.
+-- A batch's loss in the form that the optimizer takes.
 local function total_of(model, x, y, weight)
   local y_pred = pipelined.forward(model, x, {training = true})
   local total = require_loss(steps.loss(model, x, y, y_pred, weight), model, y)
@@ -209,13 +209,13 @@ local function metric_results(model)
   return names, values
 end
 
--- Whether a program's results are those of the states of all replicas together, which all have.
+-- Whether a program's results combine the states of all replicas, so that all have the same.
 local function is_joined(model, holder)
   return teams.current() ~= nil and #holder == 0
     and model._options.replicated_metric_reduction_method == "NONE"
 end
 
--- The results of a program, behind its loop.
+-- The results of a program, after its loop.
 local function joined_results(model)
   if not is_joined(model, {}) then return metric_results(model) end
   local states = {}
@@ -239,7 +239,7 @@ function steps.joined_logs(model, name, values)
   return values
 end
 
--- One value out of those of all replicas.
+-- One value from the values of all replicas.
 local reductions <const> = {
   NONE = function(t) return compiled.read(t[#t]) end,
   LIST = function(t)
@@ -264,7 +264,7 @@ steps.read_replicas = read_replicas
 ---@field func Function what is run
 ---@field outfeed IPUOutfeedQueue? of its own
 
--- What a pipeline is called, or the model.
+-- The name of a pipeline, or of the model.
 local function program_name(model, kind)
   local name = model:is_pipelined() and model._options.pipelining.name or model.name
   return name .. "." .. kind
@@ -357,7 +357,7 @@ local function eager_prediction(model, infeed, count)
   end)
 end
 
--- Values of each step, for callbacks that want them: an outfeed of all metrics.
+-- Values of each step for callbacks that take them: an outfeed of all metrics.
 local function enqueue_logs(model, outfeed)
   if not outfeed then return end
   local element = {}

@@ -1,4 +1,4 @@
--- Validation in fit: on what, and after which epochs.
+-- Validation in fit: its data, and the epochs after which it runs.
 
 local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
@@ -80,8 +80,8 @@ function validation.arguments(a, list)
   return o
 end
 
----Raises before the first epoch what evaluate would say after it: steps that
----steps_per_execution doesn't divide, data that it can't be fed with.
+---Raises before the first epoch the errors that evaluate would raise after it: steps that
+---steps_per_execution doesn't divide, and data that it can't take.
 ---@param model Model
 ---@param a table fit's arguments
 function validation.check_steps(model, a)

@@ -92,7 +92,7 @@ end
 
 local states = setmetatable({}, {__mode = "k"}) -- by entry
 
--- What a price depends on beside the program: integers among the arguments, which may be counts of
+-- The inputs of a price beside the program: integers among the arguments, which may be counts of
 -- loops.
 local function counts_of(arguments)
   local parts = {}
@@ -122,7 +122,7 @@ local function priced(entry, arguments)
   return table.unpack(kept[key])
 end
 
--- The same; nil when it can't be placed there, which running it will tell.
+-- The same; nil if it can't be placed there. Running it will raise the error.
 local function price_of(entry, arguments)
   local ok, price = priced(entry, arguments)
   if ok then return price end
@@ -168,7 +168,7 @@ local function log_cycles(entry, arguments)
   end
 end
 
--- When the script has ended: what programs of several instances have measured of their meetings.
+-- At the end of the script: the meetings of several instances' programs, as measured.
 local met, met_sentinel = {}, nil
 
 -- Those that wait less than others are waited for: named where it is less than two thirds.
@@ -262,7 +262,7 @@ function report.give_zeros(entry, arguments)
   return zeros(entry), price
 end
 
--- Does it fit? And if it doesn't, why, and what would help.
+-- Does it fit? If it doesn't, why, and which remedies help.
 local function verdict(entry, price)
   if not price:fits() then
     return "\n" .. price:complaint(require "ipulua.machine.remedies".of(entry)) .. "\n"
