@@ -368,7 +368,7 @@ static Dataset *vectors(Error *e, int count, int fails_at) {
   if (!s) return fail(e, ERR_OUT_OF_MEMORY, "out of memory"), NULL;
   *s = (Script){.thread = pthread_self(), .count = count, .fails_at = fails_at};
   atomic_fetch_add(&contexts_alive, 1);
-  Generator g = {s, script_open, script_next, script_close, script_release};
+  Generator g = {s, script_open, script_next, script_close, script_release, NULL};
   int64_t unknown = -1;
   Type type = type_make(I64, 1, &unknown);
   return dataset_from_generator(e, "spec.lua:6", 1, &type, g);
@@ -442,11 +442,11 @@ static Dataset *windows(Error *e, Dataset *in, int64_t size, int64_t shift, int6
   return in ? consume(dataset_window(e, "spec.lua:16", in, size, shift, stride, drop), in) : NULL;
 }
 static Dataset *window_sums(Error *e, Dataset *in) {
-  ScriptFunction f = {NULL, window_sum, NULL};
+  ScriptFunction f = {NULL, window_sum, NULL, NULL};
   return in ? consume(dataset_map_host(e, "spec.lua:17", in, 1, &int_scalar, f), in) : NULL;
 }
 static Dataset *interleaved(Error *e, Dataset *in, int64_t cycle, int64_t block) {
-  ScriptFunction f = {NULL, make_numbers, NULL};
+  ScriptFunction f = {NULL, make_numbers, NULL, NULL};
   return in ? consume(dataset_interleave(e, "spec.lua:18", in, 1, &int_scalar, f, cycle, block), in)
             : NULL;
 }
@@ -946,7 +946,7 @@ static Dataset *slow_vectors(Error *e, int count, int depth) {
   Script *s = calloc(1, sizeof *s);
   *s = (Script){.thread = pthread_self(), .count = count};
   atomic_fetch_add(&contexts_alive, 1);
-  Generator g = {s, script_open, slow_next, script_close, script_release};
+  Generator g = {s, script_open, slow_next, script_close, script_release, NULL};
   int64_t unknown = -1;
   Type type = type_make(I64, 1, &unknown);
   Dataset *d = dataset_from_generator(e, "spec.lua:6", 1, &type, g);
@@ -1201,7 +1201,7 @@ static void check_closing_inside(const Setup *two) {
   Iterator *it = NULL;
   *c = (Closer){{.thread = pthread_self(), .count = 30}, &it};
   atomic_fetch_add(&contexts_alive, 1);
-  Generator g = {c, script_open, closing_next, script_close, script_release};
+  Generator g = {c, script_open, closing_next, script_close, script_release, NULL};
   int64_t unknown = -1;
   Type type = type_make(I64, 1, &unknown);
   Dataset *d = prefetched(&e, dataset_from_generator(&e, "spec.lua:6", 1, &type, g), 20);
@@ -1231,7 +1231,7 @@ static void check_recursion(const Setup *one) {
   Iterator *it = NULL;
   *c = (Closer){{.thread = pthread_self(), .count = 2}, &it};
   atomic_fetch_add(&contexts_alive, 1);
-  Generator g = {c, script_open, recursive_next, script_close, script_release};
+  Generator g = {c, script_open, recursive_next, script_close, script_release, NULL};
   int64_t unknown = -1;
   Type type = type_make(I64, 1, &unknown);
   Dataset *d = dataset_from_generator(&e, "spec.lua:6", 1, &type, g);

@@ -336,9 +336,9 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Status status = stage_check_cancelled(s, e);
   if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
-  uint64_t epoch = epoch_within(s->epoch, ++i->made);
-  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, i->in,
-                                in_count, NULL, 0, &p->dataset, e);
+  uint64_t number = stage_element_number(s, i->made), epoch = epoch_within(s->epoch, ++i->made);
+  status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, number,
+                                i->in, in_count, NULL, 0, &p->dataset, e);
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
   p->scope = scope_within(s->scope);

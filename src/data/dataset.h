@@ -43,6 +43,8 @@ typedef struct ScriptFunction {
   Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
                  Dataset **dataset, Error *e);
   void (*release)(void *context); /* on the script's thread; may be NULL */
+  /* Told before each call: the element's number, on which random numbers depend; may be NULL. */
+  void (*number)(void *context, uint64_t number);
 } ScriptFunction;
 
 /* Elements from the script; everything is called on its thread. Each open starts from the
@@ -53,6 +55,8 @@ typedef struct Generator {
   Status (*next)(void *context, void *state, Tensor **out, int out_count, bool *end, Error *e);
   void (*close)(void *context, void *state);
   void (*release)(void *context); /* may be NULL */
+  /* Told before open and each next: the number of the next element; may be NULL. */
+  void (*number)(void *context, uint64_t number);
 } Generator;
 
 Dataset *dataset_retain(Dataset *d);

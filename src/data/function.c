@@ -164,6 +164,7 @@ Status function_find(Function *f, Stage *s, Tensor *const *in, const MapFunction
 typedef struct CallRequest {
   DatasetRequest base;
   const ScriptFunction *function;
+  uint64_t number;
   int in_count, out_count;
   bool wants_dataset;
   Dataset *made;
@@ -173,6 +174,7 @@ typedef struct CallRequest {
 static Status call(HostRequest *request, Error *e) {
   CallRequest *r = (CallRequest *)request;
   Tensor **out = r->wants_dataset ? NULL : r->tensor + r->in_count;
+  if (r->function->number) r->function->number(r->function->context, r->number);
   return r->function->call(r->function->context, r->tensor, r->in_count, out, r->out_count,
                            r->wants_dataset ? &r->made : NULL, e);
 }
@@ -185,12 +187,13 @@ static void call_free(HostRequest *request) {
   free(r);
 }
 
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count,
-                            Tensor **out, int out_count, Dataset **dataset, Error *e) {
+Status script_function_call(const ScriptFunction *f, Stage *s, uint64_t number, Tensor *const *in,
+                            int in_count, Tensor **out, int out_count, Dataset **dataset,
+                            Error *e) {
   CallRequest *r = calloc(1, sizeof *r + (size_t)(in_count + out_count) * sizeof *r->tensor);
   if (!r) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   dataset_request_init(&r->base, s, call, call_free);
-  r->function = f;
+  r->function = f, r->number = number;
   r->in_count = in_count, r->out_count = out_count, r->wants_dataset = dataset != NULL;
   for (int c = 0; c < in_count; c++) r->tensor[c] = tensor_retain(in[c]);
   Status status = dataset_request_run(&r->base, s, e);

@@ -32,7 +32,7 @@ int function_take_worker(Function *f);
 void function_return_worker(Function *f, int worker);
 
 /* Call f on the script's thread, whichever thread this is. Of s's dataset, which the call keeps
- * alive. */
-Status script_function_call(const ScriptFunction *f, Stage *s, Tensor *const *in, int in_count,
-                            Tensor **out, int out_count, Dataset **dataset, Error *e);
+ * alive. number: of the element. */
+Status script_function_call(const ScriptFunction *f, Stage *s, uint64_t number, Tensor *const *in,
+                            int in_count, Tensor **out, int out_count, Dataset **dataset, Error *e);
 #endif

@@ -16,6 +16,7 @@ typedef struct Reading {
   HostCalls *host;
   GeneratorDataset *dataset;
   void *state;
+  uint64_t number; /* of the next element */
   bool open;
 } Reading;
 
@@ -50,11 +51,13 @@ static Status pull(HostRequest *request, Error *e) {
   PullRequest *p = (PullRequest *)request;
   Reading *r = p->reading;
   const Generator *g = &r->dataset->generator;
+  if (g->number) g->number(g->context, r->number);
   if (!r->open) {
     Status s = g->open(g->context, &r->state, e);
     if (s != OK) return s;
     r->open = true;
   }
+  r->number++;
   return g->next(g->context, r->state, p->out, r->dataset->base.count, &p->end, e);
 }
 
@@ -71,6 +74,7 @@ static Status generator_open(Stage *s, Error *e) {
   atomic_init(&r->references, 1);
   r->host = s->scope->tree->host;
   r->dataset = (GeneratorDataset *)dataset_retain(s->dataset);
+  r->number = stage_element_number(s, 0);
   ((GeneratorStage *)s)->reading = r;
   return OK;
 }

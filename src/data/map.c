@@ -41,12 +41,6 @@ typedef struct MapStage {
   void **into; /* [input components] */
 } MapStage;
 
-/* The number of element k of this reading: k in the first epoch and iteration, in others a number
- * of another range. */
-static uint64_t element_number(const Stage *s, uint64_t k) {
-  return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
-}
-
 static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset)->function; }
 
 /* Whether the input writes into the item's scratch memory. Otherwise its tensors are used in
@@ -147,7 +141,7 @@ static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   Stage *s = &m->base;
   int count = s->input->dataset->count;
   Status status;
-  item->number = element_number(s, m->fetched);
+  item->number = stage_element_number(s, m->fetched);
   item->waits = false;
   if (uses_scratch(s)) {
     for (int c = 0; c < count; c++) m->into[c] = (void *)(uintptr_t)item->in_data[c];
@@ -381,7 +375,7 @@ static Status filter_fetch(FilterStage *f, bool *end, Error *e) {
   tensors_release(item->in, s->dataset->count);
   Status status = stage_check_cancelled(s, e);
   if (status != OK) return status;
-  item->number = element_number(s, f->fetched);
+  item->number = stage_element_number(s, f->fetched);
   status = stage_next(s->input, item->in, end, e);
   if (status != ERR_CANCELLED) f->fetched++;
   if (status != OK || *end) return status;

@@ -10,7 +10,8 @@ typedef struct HostDataset {
 
 typedef struct HostStage {
   Stage base;
-  Tensor **in; /* [input components] */
+  Tensor **in;      /* [input components] */
+  uint64_t fetched; /* elements of the input so far */
 } HostStage;
 
 static Status host_open(Stage *s, Error *e) {
@@ -21,13 +22,22 @@ static Status host_open(Stage *s, Error *e) {
 
 static void host_close(Stage *s) { free(((HostStage *)s)->in); }
 
+/* The next element of the input and its number. */
+static Status fetch(HostStage *h, uint64_t *number, bool *end, Error *e) {
+  *number = stage_element_number(&h->base, h->fetched);
+  Status status = stage_next(h->base.input, h->in, end, e);
+  if (status != ERR_CANCELLED) h->fetched++;
+  return status;
+}
+
 static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   Tensor **in = ((HostStage *)s)->in;
   int in_count = s->input->dataset->count;
-  Status status = stage_next(s->input, in, end, e);
+  uint64_t number;
+  Status status = fetch((HostStage *)s, &number, end, e);
   if (status != OK || *end) return status;
-  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, in_count, out,
-                                s->dataset->count, NULL, e);
+  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, in,
+                                in_count, out, s->dataset->count, NULL, e);
   tensors_release(in, in_count);
   if (status != OK) return status;
   status = tensors_check(s->dataset, e, out);
@@ -38,12 +48,13 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
 static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   Tensor **in = ((HostStage *)s)->in, *answer = NULL;
   int count = s->dataset->count;
+  uint64_t number;
   for (;;) {
     Status status = stage_check_cancelled(s, e);
-    if (status == OK) status = stage_next(s->input, in, end, e);
+    if (status == OK) status = fetch((HostStage *)s, &number, end, e);
     if (status != OK || *end) return status;
-    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, in, count,
-                                  &answer, 1, NULL, e);
+    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, in,
+                                  count, &answer, 1, NULL, e);
     bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
     tensor_release(answer);
     answer = NULL;

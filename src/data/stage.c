@@ -40,7 +40,10 @@ Scope scope_within(const Scope *parent) {
                  .kept = parent->kept};
 }
 
-uint64_t stage_iteration(const Stage *s) { return s->scope->kept ? 0 : s->scope->tree->iteration; }
+/* On which orders and random numbers depend beside the epoch. */
+static uint64_t stage_iteration(const Stage *s) {
+  return s->scope->kept ? 0 : s->scope->tree->iteration;
+}
 
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out) {
   *out = NULL;
@@ -216,6 +219,10 @@ uint64_t epoch_within(uint64_t epoch, uint64_t k) {
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
   x = (x ^ x >> 27) * 0x94D049BB133111EBu;
   return x ^ x >> 31;
+}
+
+uint64_t stage_element_number(const Stage *s, uint64_t k) {
+  return epoch_within(s->epoch, stage_iteration(s) << 20) + k;
 }
 
 bool stage_calls_script(const Dataset *d) {

@@ -130,8 +130,6 @@ int64_t cardinality_scale(int64_t n, int64_t factor); /* saturates to unknown */
  * the next request gives the element that this one would have given. The stage keeps its input for
  * it. Row numbers that came with it count as given. */
 Scope scope_within(const Scope *parent);
-/* The iteration number, on which orders and random numbers depend beside the epoch. */
-uint64_t stage_iteration(const Stage *s);
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
 void stage_close(Stage *s);                  /* NULL is fine */
 Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
@@ -156,6 +154,9 @@ Status tree_collect_shuffles(Tree *t, Error *e, const Dataset *d); /* all below 
 int tree_find_shuffle(const Tree *t, const Dataset *d);
 /* The epoch number of the k-th reading of an input, inside `epoch` of its reader. */
 uint64_t epoch_within(uint64_t epoch, uint64_t k);
+/* The number of element k of a reading: k in the first epoch and iteration, in others a number of
+ * another range. */
+uint64_t stage_element_number(const Stage *s, uint64_t k);
 
 /* Rows. */
 /* Retains dense tensors and packs others. Its length is the shortest tensor's. */

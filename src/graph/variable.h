@@ -14,9 +14,11 @@ typedef struct Variable {
   bool remote;       /* lives in streaming memory in every program */
   bool of_optimizer; /* optimizer state, which only the optimizer's updates use */
   bool counts_runs;  /* the counter of a random op */
-  bool assigned;     /* by the script, since a program used it last */
-  bool deferred;     /* outside of a traced function it is symbolic: sessions read it */
-  Tensor *value;     /* dense; NULL: not initialised */
+  /* of such a counter: its value when it was made or set, for threads that count from there */
+  _Atomic int64_t start;
+  bool assigned; /* by the script, since a program used it last */
+  bool deferred; /* outside of a traced function it is symbolic: sessions read it */
+  Tensor *value; /* dense; NULL: not initialised */
   /* running programs that use its memory; the ones among them that change it */
   _Atomic int users, writers;
   int64_t version; /* grows with each write; transfers and reads compare it */

@@ -331,7 +331,7 @@ static void push_run_number(lua_State *L, bool fixed) {
   u->tensor = tensor_new(&e, &type);
   bind_check(L, &e);
   int64_t number = 0;
-  if (s->run_number) number = bind_counter_value(L, fixed);
+  if (s->run_number && !(fixed && s->seeded_stay)) number = bind_counter_value(L, fixed);
   else if (!fixed) number = s->engine->random_count++;
   dtype_set_integer(I64, u->tensor->data, 0, number);
 }

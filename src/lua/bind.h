@@ -60,6 +60,8 @@ typedef struct State {
   int counter_count, counter_capacity;
   int64_t counters_made;
   PrintOptions print;
+  int64_t element_number; /* that a dataset's function is called for */
+  bool seeded_stay;       /* draws with a seed of their own are the same in each run */
   int64_t run_number; /* 1 + the number of the program run that eager draws belong to; 0: none */
   HostCalls *host;    /* requests of other threads for this state's own */
   struct Job *job;    /* the job that runs on a thread; NULL: none */

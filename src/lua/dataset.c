@@ -183,6 +183,18 @@ static void generator_close(void *context, void *state) {
   callback_free(state);
 }
 
+/* Element numbers are any 64 bits; as much of them as the number of a run may have. */
+void bind_take_number(void *context, uint64_t number) {
+  const Callback *c = context;
+  c->state->element_number = (int64_t)(number & INT64_MAX >> 1);
+}
+
+/* → the number of the element that a dataset's function is called for */
+static int element_number(lua_State *L) {
+  lua_pushinteger(L, bind_state(L)->element_number);
+  return 1;
+}
+
 void bind_release_callback(void *context) { callback_free(context); }
 
 static int from_generator(lua_State *L) { /* (open, types) */
@@ -191,8 +203,8 @@ static int from_generator(lua_State *L) { /* (open, types) */
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  Generator g = {callback_new(L, 1), generator_open, generator_next, generator_close,
-                 bind_release_callback};
+  Generator g = {callback_new(L, 1), generator_open,        generator_next,
+                 generator_close,    bind_release_callback, bind_take_number};
   return bind_made_dataset(L, u, dataset_from_generator(&e, at, n, types, g), &e);
 }
 
@@ -380,6 +392,7 @@ void bind_open_dataset(lua_State *L) {
                                        {"from_slices", from_slices},
                                        {"range", range},
                                        {"from_generator", from_generator},
+                                       {"element_number", element_number},
                                        {"zip", zip},
                                        {"same", same},
                                        {NULL, NULL}};

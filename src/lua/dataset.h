@@ -17,6 +17,7 @@ int bind_read_types(lua_State *L, int index, Type *types);
 /* Pops the list on top of L, whose types Lua code has checked, into out. */
 Status bind_take_list(lua_State *L, Tensor **out, int count, Error *e);
 void bind_release_callback(void *context);
+void bind_take_number(void *context, uint64_t number);
 DataContext bind_data_context(lua_State *L); /* for iterators opened now */
 
 /* One function or list for each file: the functions of datasets, or their methods. */

@@ -46,6 +46,8 @@ static Program *worker_program(Mapped *m, int worker, Error *e) {
   return p;
 }
 
+/* Each random op's counter is that of the element. It counts from where the seed begins; the op's
+ * own seed begins at 0. */
 static Status run_mapped(void *context, int worker, uint64_t number, const void *const *in,
                          void *const *out, Error *e) {
   Mapped *m = context;
@@ -54,7 +56,8 @@ static Status run_mapped(void *context, int worker, uint64_t number, const void 
   for (int i = 0; i < p->variable_count; i++) {
     void *counter = variable_writable(e, p->variable[i]);
     if (!counter) return e->status;
-    memcpy(counter, &number, sizeof number);
+    uint64_t count = (uint64_t)atomic_load(&m->program->variable[i]->start) + number;
+    memcpy(counter, &count, sizeof count);
   }
   return program_run_into(m->state->engine, NULL, p, number, in, out, e);
 }
@@ -191,7 +194,8 @@ static Status call_host(void *context, Tensor *const *in, int in_count, Tensor *
 }
 
 static ScriptFunction script_function(lua_State *L, int index) {
-  return (ScriptFunction){callback_new(L, index), call_host, bind_release_callback};
+  return (ScriptFunction){callback_new(L, index), call_host, bind_release_callback,
+                          bind_take_number};
 }
 
 typedef Dataset *Make(Error *e, const char *source, Dataset *in, int count, const Type *types,

@@ -1,5 +1,6 @@
 /* The state of random numbers: seeds, and the counters of random ops in programs. Counters are
  * numbered in the order of tracing. So a later run of the same script finds its counters again. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -13,6 +14,7 @@ static void set_counter(Variable *v, int64_t value) {
   Error e = {0};
   void *data = variable_writable(&e, v);
   if (data) dtype_set_integer(I64, data, 0, value);
+  atomic_store(&v->start, value);
   v->is_placed = false;
 }
 
@@ -72,7 +74,9 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
   (*v)->counts_runs = true;
   (*v)->value = tensor_new(&e, &type);
   bind_check(L, &e);
-  dtype_set_integer(I64, (*v)->value->data, 0, first_value(L, s, fixed));
+  int64_t value = first_value(L, s, fixed);
+  dtype_set_integer(I64, (*v)->value->data, 0, value);
+  atomic_store(&(*v)->start, value);
   set_replicas_apart(s, *v, fixed);
   remember(L, *v, fixed);
   return *v;
@@ -85,14 +89,18 @@ int64_t bind_counter_value(lua_State *L, bool fixed) {
   return value;
 }
 
-/* (number | nil) → the former one: eager draws belong to this run of a program, counted from 0 */
+/* (number | nil, whether a seed fixes draws all the same) → the former ones: eager draws belong to
+ * this run of a program, counted from 0 */
 static int set_run_number(lua_State *L) {
   State *s = bind_state(L);
   int64_t former = s->run_number;
+  bool stay = s->seeded_stay;
   s->run_number = lua_isnoneornil(L, 1) ? 0 : luaL_checkinteger(L, 1) + 1;
+  s->seeded_stay = lua_toboolean(L, 2);
   if (former) lua_pushinteger(L, former - 1);
   else lua_pushnil(L);
-  return 1;
+  lua_pushboolean(L, stay);
+  return 2;
 }
 
 static int set_seed(lua_State *L) {

@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
+local drawing = require "ipulua.data.draws"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
 local host_strings = require "ipulua.data.host_strings"
@@ -182,17 +183,23 @@ local function sample(dataset)
 end
 
 -- A Lua function's result for the first element gives the types of all results. When that element
--- comes, the result isn't computed again, so the script sees one call for each element.
+-- comes, the result isn't computed again, so the script sees one call for each element. Where it
+-- drew random numbers, that holds in the first pass alone.
 local function with_sample(dataset, compute)
+  local place = drawing.place()
   local input, real = sample(dataset)
-  local output = compute(input)
+  local drew, output = drawing.at(place, 0, compute, input)
+  local function call(number, leaves)
+    return (select(2, drawing.at(place, number, compute, leaves)))
+  end
   local function f(leaves)
-    if not real then return compute(leaves) end
-    local same = core.data.same(leaves, input)
+    local number = core.data.element_number()
+    if not real then return call(number, leaves) end
+    local same = core.data.same(leaves, input) and (number == 0 or not drew)
     local known = output
     input, output, real = nil, nil, false
     if same then return known end
-    return compute(leaves)
+    return call(number, leaves)
   end
   return f, output
 end
@@ -234,9 +241,9 @@ local function map_eager(self, a)
       blame.error("map: output_types needs output_shapes beside it", "value")
     end
     types, template = elements.generator_types("map", a.output_types, a.output_shapes)
-    return Dataset(self.handle:map_host(function(leaves)
+    return Dataset(self.handle:map_host(drawing.of_elements(function(leaves)
       return elements.checked_element("map", template, types, (call_with(a.f, self, leaves)))
-    end, types), template)
+    end), types), template)
   end
   -- of elements that differ in shape the results may, too; of a batch of texts in their number
   local unknown = elements.has_unknown(self.handle:types())
@@ -296,9 +303,9 @@ function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   check_parameters("filter", a.predicate, self)
   if a.eager or host_strings.components(self.template) then
-    return Dataset(self.handle:filter_host(function(leaves)
+    return Dataset(self.handle:filter_host(drawing.of_elements(function(leaves)
       return {answer_of("filter", (call_with(a.predicate, self, leaves)))}
-    end), self.template)
+    end)), self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
   if not template.leaf then

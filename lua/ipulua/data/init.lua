@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
+local draws = require "ipulua.data.draws"
 local elements = require "ipulua.data.elements"
 local elsewhere = require "ipulua.base.elsewhere"
 local infeed = require "ipulua.data.infeed"
@@ -106,8 +107,10 @@ function data.from_generator(...)
   end
   local types, template = elements.generator_types("from_generator", a.output_types,
     a.output_shapes)
+  local place = draws.place()
+  local beginning = draws.beside(place) -- of what it draws before its first element
   local function open()
-    local step, state, control = start(a.f)
+    local _, step, state, control = draws.at(beginning, core.data.element_number(), start, a.f)
     local meta = getmetatable(step)
     if type(step) ~= "function" and not (type(meta) == "table" and meta.__call) then
       blame.error("from_generator: the function must return an iterator, as `for` takes it; it "
@@ -115,7 +118,8 @@ function data.from_generator(...)
         "type")
     end
     return function()
-      local values = table.pack(step(state, control))
+      local values = table.pack(select(2, draws.at(place, core.data.element_number(), step, state,
+        control)))
       control = values[1]
       if control == nil then return nil end
       return elements.checked_element("from_generator", template, types,

@@ -40,9 +40,9 @@ local function first_value(initializer, dtype, shape)
   end
   local made = parts.get("initializer", initializer or default_initializer(dtype))
   return function()
-    local run = core.set_run_number(nil)
+    local run, stay = core.set_run_number(nil)
     local value = made(shape, {dtype = dtype})
-    core.set_run_number(run)
+    core.set_run_number(run, stay)
     return value
   end, initializers._draws(made, dtype)
 end

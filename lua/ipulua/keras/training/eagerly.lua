@@ -21,11 +21,11 @@ local function enter_step(draws)
   local streams, counters, eager = core.random_place()
   draws.place = draws.place or {streams, counters}
   core.set_random_place(draws.place[1], draws.place[2], eager)
-  local former = core.set_run_number(draws.runs)
+  local former, stay = core.set_run_number(draws.runs)
   depth = depth + 1
   return setmetatable({}, {__close = function()
     depth = depth - 1
-    core.set_run_number(former)
+    core.set_run_number(former, stay)
     if draws.runs > 0 then
       local _, _, eager_now = core.random_place()
       core.set_random_place(streams, counters, eager_now)
