@@ -1304,7 +1304,7 @@ function Model:inspect(...) end
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
----Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these only layers of the same shapes.
+---Sets the weights from a file. by_name: only weights that the file has; skip_mismatch: of these only weights of the same shapes.
 function Model:load_weights(...) end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.
