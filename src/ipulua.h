@@ -177,6 +177,11 @@ int ipu_builder_apply(ipu_builder *b, const char *op, ipu_value *const *inputs, 
  * where there is no path. */
 int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
                           ipu_value **gradients);
+/* d(sum of y) / d(each of vs), [count]: the sum over all readings of the variable in the function,
+ * before and after assignments to it. None counts through what was assigned. NULL where there is
+ * no path. */
+int ipu_builder_variable_gradients(ipu_builder *b, ipu_value *y, ipu_variable *const *vs, int count,
+                                   ipu_value **gradients);
 /* "float32" …; static. "" for NULL. */
 const char *ipu_value_dtype(const ipu_value *v);
 /* The number of axes; 0 for NULL. */

@@ -2165,11 +2165,11 @@ function ipu.data.from_csv(path, options) end
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
 ---is the type of each column's cells. Integers are "int32", or "int64" beyond its range. Fractions
----make a column "float32", or "float64" where float32 would round an integer of it. Other columns
----are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
----an error, or becomes `fill`.
+---make a column "float32", or "float64" where float32 would round an integer of it or can't hold a
+---number. Other columns are "text". Without a header the names are "column0" …. A cell that is
+---empty, NA, N/A or null is an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an integer that int64 can't hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), a number that int64 or float64 can't hold, an integer that float64 rounds beside a fraction, an unknown column, two of one name, a fill of a column that isn't read, an empty file, a file that is missing: `data.read_csv "nowhere.csv"`
 ---@param path string
 ---@param options? {columns?: any[], header?: boolean, separator?: string, fill?: number|string|table}
 ---@return table<string, any> columns, table<string, string> types

@@ -119,24 +119,24 @@ layers.Embedding = {}
 ---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
----Class numbers as vectors of 0 and 1.
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
 
----The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
+---The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. "tf_idf" counts each value with its weight, which `adapt` finds, or idf_weights gives. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class keras.layers.IntegerLookup: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
 
----The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
+---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
 ---@class keras.layers.StringLookup: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean}): keras.layers.StringLookup
+---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata}): keras.layers.StringLookup
 layers.StringLookup = {}
 
----Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each text. Called with a string, a list, or the bytes of a text.
+---Texts as the numbers of their words: in small letters without punctuation (standardize), split at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word. ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives. Called with a string, a list, or the bytes of a text.
 ---@class keras.layers.TextVectorization: keras.layers.Layer
----@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string}): keras.layers.TextVectorization
+---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string, idf_weights?: any[]|userdata}): keras.layers.TextVectorization
 layers.TextVectorization = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
@@ -1355,7 +1355,7 @@ function Model:set_pipelining_options(...) end
 ---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.

@@ -369,6 +369,7 @@ calls.operands = {
 }
 
 local fitted <const> = "compiled:fit(ipu.ones{4, 3}, ipu.ones{4, 1}, {verbose = 0})"
+local shared <const> = "local l = layers.Dense(2) l(keras.Input{shape = {3}}) "
 local staged <const> = 'local s <const> = ipu.IPUStrategy() return s:scope()(function() local m = '
   .. "keras.Sequential{layers.Dense{2, input_shape = {3}}, layers.Dense(1)} "
 local function tokenizer(rest)
@@ -420,7 +421,7 @@ calls.keras = {
     .. '"Grouped"} end)'},
   ["model:set_replication_options"] = {staged
     .. 'm:set_replication_options{replicated_metric_reduction_method = "SUM"} end)'},
-  ["model:summary"] = {"model:summary{print_fn = function() end}"},
+  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true}"},
   ["model:test_on_batch"] = {"compiled:test_on_batch(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:test_step"] = {"compiled:test_step(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:to_json"] = {"#model:to_json() > 0"},
@@ -439,6 +440,10 @@ calls.keras = {
   ["layer:compute_output_shape"] = {"layers.Dense(2):compute_output_shape{4, 3}"},
   ["layer:count_params"] = {"model:count_params()"},
   ["layer:get_config"] = {"layers.Dense(2):get_config().units"},
+  ["layer:get_input_at"] = {shared .. "return tostring(l:get_input_at(0))"},
+  ["layer:get_input_shape_at"] = {shared .. "return l:get_input_shape_at(0)"},
+  ["layer:get_output_at"] = {shared .. "return tostring(l:get_output_at(0))"},
+  ["layer:get_output_shape_at"] = {shared .. "return l:get_output_shape_at(0)"},
   ["layer:get_weights"] = {"model:get_weights()"},
   ["layer:set_weights"] = {"model:set_weights(model:get_weights())"},
   ["models.load_model"] = {'compiled:save(folder .. "/n.safetensors") '

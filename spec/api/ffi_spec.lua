@@ -16,7 +16,7 @@ end
 describe("ipulua.ffi under LuaJIT #ffi", function()
   for _, section in ipairs{"tensors", "arrays", "json", "functions", "dropped", "coroutines",
     "models", "leaks", "ending",
-    "loading", "limits"} do
+    "loading", "limits", "captures", "counts"} do
     run_if(section, function()
       local r = session(section)
       assert.equal("", r.err)
@@ -25,7 +25,8 @@ describe("ipulua.ffi under LuaJIT #ffi", function()
     end)
   end
 
-  for _, section in ipairs{"tensors", "arrays", "functions", "coroutines", "limits"} do
+  for _, section in ipairs{"tensors", "arrays", "functions", "coroutines", "limits",
+    "captures"} do
     run_if(section .. " with a collection every 23 instructions", function()
       local r = session(section, {COLLECT = "23", MALLOC_PERTURB_ = "165"})
       assert.equal("", r.err)

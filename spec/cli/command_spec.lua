@@ -72,6 +72,38 @@ describe("the command line", function()
       end)
     end
 
+    -- inside functions that the library calls, and fields
+    local start <const> = "local keras, layers, x = ipu.keras, ipu.keras.layers, ipu.ones{2, 2} "
+    local own <const> = start .. "local M = keras.Model:extend('M') function M:init() "
+      .. "keras.Model.init(self) self.dense = layers.Dense(1) end "
+    local fit <const> = "local m = M() m:compile{optimizer = 'sgd', loss = 'mse'} "
+      .. "m:fit{x, x, verbose = 0}"
+    local known <const> = start .. "local m = keras.Sequential{layers.Dense{1, input_shape = {2}}} "
+      .. "m:compile{loss = 'mse', metrics = {'accuracy'}} "
+    local inside = {
+      {start .. "local L = layers.Layer:extend('L') function L:build() self:add_weights{} end "
+        .. "function L:call(x) return x end L()(x)",
+        "method 'add_weights'%); did you mean 'add_weight'?"},
+      {own .. "function M:train_step(x, y) self:compute_los(x) end " .. fit,
+        "method 'compute_los'%); did you mean 'compute_loss'?"},
+      {own .. "function M:call(x) return self.dens(x) end " .. fit,
+        "field 'dens'%); did you mean 'dense'?"},
+      {start .. "local l = layers.Dense(1) ipu.data.range(3):map(function(x) return l:cal(x) end)",
+        "^lua: %(command line%):1: attempt to call a nil value %(method 'cal'%); did you mean "
+        .. "'call'?"},
+      {known .. "print(m.optimzer.lr)", "field 'optimzer'%); did you mean 'optimizer'?"},
+      {known .. "local h = m:fit{x, ipu.ones{2, 1}, verbose = 0} print(h.history.acuracy[1])",
+        "field 'acuracy'%); did you mean 'accuracy'?"},
+      {known .. "local logs = m:evaluate{x, ipu.ones{2, 1}, verbose = 0, return_dict = true} "
+        .. "print(logs.los + 1)", "field 'los'%); did you mean 'loss'?"},
+      {"local t = {loss = 1} print(t.los.x)", "field 'los'%)\n"},
+    }
+    for i, case in ipairs(inside) do
+      it("says what was meant, number " .. i .. ": " .. case[2], function()
+        assert.matches(case[2], problem(case[1]))
+      end)
+    end
+
     it("says where help is", function()
       local out = run{"-e", "help(1)"}
       assert.matches("global 'help'%); help is the prompt's: `ipulua`", out.err)

@@ -139,4 +139,59 @@ describe("CSV", function()
     command.write(path, table_text)
     assert.error_matches(function() data.from_csv(path) end, "'Paris' is no number; data.read_csv")
   end)
+
+  it("holds no number that its type makes infinite or 0", function()
+    for cell, dtype in pairs{["1e39"] = "float64", ["-1e-50"] = "float64", ["1e38"] = "float32",
+      inf = "float32", ["0.0"] = "float32"} do
+      command.write(path, "a\n" .. cell .. "\n2.5\n")
+      local columns, types = data.read_csv(path)
+      assert.equal(dtype, types.a)
+      local want, got = tonumber(cell) or math.huge, columns.a[1]:item()
+      assert.is_true(got == want or math.abs(got / want - 1) < 1e-7)
+    end
+    command.write(path, "a\n1e999\n2.5\n")
+    assert.error_matches(function() data.read_csv(path) end,
+      "record 1, column 'a': 1e999 doesn't fit float64")
+    command.write(path, "a\n1e39\n")
+    assert.error_matches(function() data.from_csv(path) end, "1e39 doesn't fit float32")
+    assert.same({{1e39}}, rows(data.from_csv(path, {dtype = "float64"})))
+  end)
+
+  it("of columns of one name loses none in silence", function()
+    command.write(path, "a,b,a\n1,2,3\n")
+    assert.error_matches(function() data.read_csv(path) end, "two columns are called 'a'")
+    assert.error_matches(function() data.read_csv(path, {columns = {"a"}}) end, "two columns")
+    assert.same({2}, data.read_csv(path, {columns = {"b"}}).b:totable())
+    assert.same({{1, 2, 3}}, rows(data.from_csv(path)))
+    assert.same({"a", "3"}, {table.unpack(data.read_csv(path, {header = false}).column2)})
+  end)
+
+  it("has fills of columns that are read, which fit their types", function()
+    command.write(path, "a,b\n1,\n3,4\n")
+    assert.error_matches(function() data.read_csv(path, {fill = {b = 0, c = 0}}) end,
+      "read_csv: 'fill' names the column 'c', which isn't read")
+    assert.error_matches(function() data.read_csv(path, {columns = {"a"}, fill = {b = 0}}) end,
+      "names the column 'b'")
+    for fill, told in pairs{[1.5] = "1.5", [1e12] = "1e%+12", [3000000000] = "3e%+09"} do
+      assert.error_matches(function() data.from_csv(path, {dtype = "int32", fill = fill}) end,
+        "column 2: the cell is missing, and fill, " .. told .. ", doesn't fit int32")
+    end
+    assert.same({{1, 9007199254740993}, {3, 4}},
+      rows(data.from_csv(path, {dtype = "int64", fill = 9007199254740993})))
+  end)
+
+  it("may end its lines with a carriage return alone", function()
+    command.write(path, 'a,b\r1,"x\ry"\r3,z\r')
+    local columns = data.read_csv(path)
+    assert.same({1, 3}, columns.a:totable())
+    assert.same({"x\ry", "z"}, {table.unpack(columns.b)})
+  end)
+
+  it("without a cell is refused", function()
+    for _, text in ipairs{"", "\n\n"} do
+      command.write(path, text)
+      assert.error_matches(function() data.read_csv(path) end, "an empty table")
+      assert.error_matches(function() data.from_csv(path) end, "an empty table")
+    end
+  end)
 end)

@@ -168,4 +168,26 @@ describe("fields of layers", function()
     layer.w = 5
     assert.equal(5, layer.w)
   end)
+
+  it("that layers are born with hold none in silence, and what fails leaves none open", function()
+    local function net(name)
+      local Own = keras.Model:extend("Own")
+      function Own:init()
+        keras.Model.init(self, {})
+        self.head = L.Dense(3)
+        self[name] = {L.Dense(5)}
+      end
+      function Own:call(t) return self.head(t) end -- luacheck: ignore 432
+      return Own()
+    end
+    for name, told in pairs{name = "a layer's name must be a string, its field 'name' is table",
+      built = "can't be called 'built', which is a mark of every model",
+      stop_training = "can't be called 'stop_training', which is a mark of every model",
+      trainable = "'trainable' must be true or false, got"} do
+      local fine, why = pcall(function() return net(name)(x) end)
+      assert.is_false(fine)
+      assert.matches(told, why)
+      assert.equal(3, L.Dense(3)(x).shape[2]) -- what fails leaves no call open
+    end
+  end)
 end)

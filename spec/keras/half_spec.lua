@@ -117,6 +117,31 @@ describe("resized pictures", function()
   end)
 end)
 
+describe("the mean of the steps that a mask keeps", function()
+  it("may have a sum that 16 bits can't hold", function()
+    for _, dtype in ipairs{"float16", "bfloat16"} do
+      local layer = keras.layers.GlobalAveragePooling1D{dtype = dtype}
+      local y = layer(full({2, 3001, 3}, 100, dtype),
+        {mask = ipu.less(ipu.reshape(ipu.arange(6002), {2, 3001}), 5999)})
+      assert.equal(dtype, y.dtype)
+      for _, row in ipairs(y:totable()) do assert.same({100, 100, 100}, row) end
+    end
+  end)
+end)
+
+describe("Average", function()
+  it("may have a sum that 16 bits can't hold", function()
+    for dtype, wanted in pairs{float16 = 55008, bfloat16 = 54784} do
+      local y = keras.layers.Average{dtype = dtype}{full({2, 3}, 60000, dtype),
+        full({2, 3}, 50000, dtype)}
+      assert.equal(dtype, y.dtype)
+      assert.is_near(wanted, y[1][1]:item(), 256)
+    end
+    local whole = keras.layers.Average(){ipu.tensor{{1.0}}, ipu.tensor{{4.0}}}
+    assert.equal(2.5, whole[1][1]:item())
+  end)
+end)
+
 describe("Discretization", function()
   it("of whole numbers takes any boundaries", function()
     local layer = keras.layers.Discretization{{-1e30, -0.5, 17.5, 64.5, 3e9, 1e30}}

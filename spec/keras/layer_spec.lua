@@ -345,3 +345,60 @@ describe("functions that make a layer and call it", function()
       axes = 1}:totable())
   end)
 end)
+
+describe("a layer that several calls of functional models share", function()
+  local long, short = keras.Input{shape = {-1}}, keras.Input{shape = {7}}
+  local shared, once = layers.Embedding(5, 3), layers.Embedding(5, 3)
+  local first, second = shared(long), shared(short)
+  local only = once(short)
+
+  it("gives inputs and outputs by the number of the call", function()
+    assert.equal(first, shared:get_output_at(0))
+    assert.equal(second, shared:get_output_at(1))
+    assert.equal(short, shared:get_input_at{node_index = 1})
+    assert.same({-1, 7, 3}, {table.unpack(shared:get_output_shape_at(1))})
+    assert.same({-1, -1}, {table.unpack(shared:get_input_shape_at(0))})
+    assert.equal(only, once.output)
+  end)
+
+  it("has no one output, as in Keras", function()
+    local function told(f) return select(2, pcall(f)) end
+    assert.matches("was called 2 times .* so it has no one output; layer:get_output_at%(i%)",
+      told(function() return shared.output end))
+    assert.matches("no one input shape; layer:get_input_shape_at%(i%)",
+      told(function() return shared.input_shape end))
+    assert.matches("get_output_at: layer '[%w_]+' was called 2 times, counted from 0; there is no "
+      .. "call 2", told(function() return shared:get_output_at(2) end))
+    assert.matches("has no output: it was not called with the tensors of a functional model",
+      told(function() return layers.Dense(1):get_output_at(0) end))
+  end)
+
+  it("has one shape where all calls have the same", function()
+    local twice = layers.Dense(2)
+    twice(short)
+    twice(keras.Input{shape = {7}})
+    assert.same({-1, 2}, {table.unpack(twice.output_shape)})
+  end)
+end)
+
+-- four values of which the metric object finds three right
+it("add_metric shows what a metric gave by that metric, under its name", function()
+  local Endpoint = layers.Layer:extend("Endpoint")
+  function Endpoint:init()
+    layers.Layer.init(self)
+    self.right = keras.metrics.BinaryAccuracy()
+  end
+  function Endpoint:call(logits, targets)
+    self:add_metric(self.right(targets, logits), {name = "accuracy"})
+    self:add_loss(ipu.reduce_mean(ipu.square(logits - targets)))
+    return logits
+  end
+  local logits, targets = keras.Input{shape = {1}}, keras.Input{shape = {1}}
+  local model = keras.Model{inputs = {logits, targets}, outputs = Endpoint()(logits, targets)}
+  model:compile{optimizer = "sgd"}
+  local x, y = ipu.tensor{{1}, {0}, {1}, {1}}, ipu.tensor{{1}, {0}, {1}, {0}}
+  local r = model:evaluate({x, y}, nil, {verbose = 0, return_dict = true})
+  assert.near(3 / 4, r.binary_accuracy, 1e-6)
+  assert.near(1 / 4, r.loss, 1e-6)
+  assert.is_nil(r.accuracy)
+end)

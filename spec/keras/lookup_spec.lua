@@ -54,6 +54,25 @@ describe("IntegerLookup", function()
     end)
   end
 
+  it("weighs values as Keras' documentation shows it", function()
+    local layer = Lookup{output_mode = "tf_idf"}
+    layer:set_vocabulary(vocabulary, {0.25, 0.75, 0.6, 0.4})
+    local x = int{{12, 1138, 42, 42}, {42, 7, 36, 7}}
+    local wanted <const> = ipu.tensor{{0, 0.25, 0, 0.6, 0.8}, {1, 0, 0.75, 0, 0.4}}
+    for _, each in ipairs{layer, Lookup:from_config(layer:get_config())} do
+      assert.near(0, ipu.reduce_max(ipu.abs(each(x) - wanted)):item(), 1e-6)
+    end
+  end)
+
+  it("learns the weights of values from the rows", function()
+    local layer = Lookup{output_mode = "tf_idf"}
+    layer:adapt(int{{7, 5, 5}, {7, 6, 7}})
+    assert.same({-1, 7, 5, 6}, layer:get_vocabulary())
+    for i, weight in ipairs{math.log(1 + 2 / 3), math.log(2), math.log(2)} do
+      assert.near(weight, layer:get_config().idf_weights[i], 1e-6)
+    end
+  end)
+
   it("learns its vocabulary: the most frequent first, then the greatest", function()
     local layer = Lookup()
     layer:adapt(int{{12, 1138, 42}, {42, 1000, 36}})
@@ -253,5 +272,37 @@ describe("InputSpec", function()
     assert.matches("'axes' is a table from numbers of axes",
       message_of(layers.InputSpec, {axes = {last = 3}}))
     assert.matches("'min_ndim' must not be negative", message_of(layers.InputSpec, {min_ndim = -1}))
+  end)
+end)
+
+describe("CategoryEncoding", function()
+  local Encoding <const> = ipu.keras.layers.CategoryEncoding
+  local x <const> = ipu.tensor({{0, 1}, {0, 0}, {1, 2}, {3, 1}}, {dtype = "int32"})
+  local w <const> = ipu.tensor{{.1, .2}, {.1, .1}, {.2, .3}, {.4, .2}}
+
+  it("counts weights as Keras' documentation shows it", function()
+    local wanted = ipu.tensor{{.1, .2, 0, 0}, {.2, 0, 0, 0}, {0, .2, .3, 0}, {0, .2, 0, .4}}
+    local found = Encoding{num_tokens = 4, output_mode = "count"}(x, {count_weights = w})
+    assert.near(0, ipu.reduce_max(ipu.abs(found - wanted)):item(), 1e-6)
+  end)
+
+  it("knows the name that multi_hot had", function()
+    assert.same({{1, 1, 0, 0}, {1, 0, 0, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}},
+      Encoding{num_tokens = 4, output_mode = "binary"}(x):totable())
+  end)
+
+  it("refuses weights that don't fit", function()
+    local function told(mode, weights)
+      local ok, message = pcall(function()
+        return Encoding{num_tokens = 4, output_mode = mode}(x, {count_weights = weights})
+      end)
+      assert.is_false(ok)
+      return message
+    end
+    assert.matches("'count_weights' are for output_mode 'count', got one_hot", told("one_hot", w),
+      1, true)
+    assert.matches("must have the shape of the numbers, [4, 2], got [2, 2]",
+      told("count", ipu.ones{2, 2}), 1, true)
+    assert.matches("must be a tensor, got table", told("count", {1}), 1, true)
   end)
 end)

@@ -27,6 +27,43 @@ local mistakes <const> = {
   end, "its input 'right' is missing; given are: left, rigth"},
   ["a layer's call with a dot"] = {function() return layers.Dense(3).call(x) end,
     "Dense.call is a method; it is called with a colon"},
+  ["the layer at position 0"] = {function() return model().layers[0] end,
+    "there is no position 0: a list's positions count from 1, up to 1"},
+  ["the weight at position 0"] = {function() return model():get_weights()[0] end,
+    "there is no position 0: a list's positions count from 1, up to 2"},
+  ["a learning rate for compile"] = {
+    function() model{loss = "mse", learning_rate = 0.1} end,
+    "compile has no argument 'learning_rate'; it is the optimizer's, as in keras.optimizers.SGD"},
+  ["layers one by one"] = {
+    function() return keras.Sequential(layers.Dense(1), layers.Dense(2)) end,
+    "Sequential: the layers stand in one list, as in Sequential{a, b}"},
+  ["a shape as two numbers"] = {function() return keras.Input(28, 28) end,
+    "Input: 'shape' is one list, as in Input{28, 28}"},
+  ["a text layer in a model"] = {
+    function() return keras.Sequential{layers.TextVectorization(), layers.Dense(1)} end,
+    "a layer is wanted, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
+  ["texts for a model"] = {function() compiled():predict{"a good film", "a bad one"} end,
+    "predict: tensors or a dataset are wanted, got string %(a good film%); texts are no tensors"},
+  ["one label for two outputs of a binary loss"] = {function()
+    local m = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {4}}}
+    m:compile{loss = "binary_crossentropy"}
+    m:fit{x, y, verbose = 0}
+  end, "different shapes, %[8, 1%] and %[8, 2%]; it wants one output, Dense%(1%), or a label"},
+  ["a metric without predictions"] = {
+    function() keras.metrics.Accuracy():update_state(y) end,
+    "Accuracy: update_state is called with y_true and y_pred, got no y_pred"},
+  ["a mean of nothing"] = {function() keras.metrics.Mean():update_state() end,
+    "Mean: update_state is called with values, got no values"},
+  ["a map of tables that wants two values"] = {function()
+    return ipu.data.from_tensor_slices{left = x, right = y}:map(function(a, _) return a end)
+  end, "map: the function has 2 parameters, but an element of the dataset is one table, with "
+    .. "'left', 'right'; function%(x%) finds x.left in it"},
+  ["a filter of single values that wants two"] = {function()
+    return ipu.data.range(3):filter(function(a, _) return ipu.less(a, 1) end)
+  end, "filter: the function has 2 parameters, but an element of the dataset is one value"},
+  ["a flat_map of pairs that wants three"] = {function()
+    return ipu.data.from_tensor_slices{x, y}:flat_map(function(_, _, _) return nil end)
+  end, "flat_map: the function has 3 parameters, but an element of the dataset is 2 values"},
   ["a layer's build with a dot"] = {function() return layers.Dense(3).build{-1, 4} end,
     "Dense.build is a method; it is called with a colon"},
   ["a call without return"] = {function()

@@ -21,6 +21,7 @@ describe("mixed precision", function()
     assert.equal("float32", dense.weights[1].dtype)
     assert.equal("float32", dense.dtype)
     assert.equal("float16", dense.compute_dtype)
+    assert.equal("mixed_float16", dense.dtype_policy.name)
     assert.equal(2049, layers.Dense{1, kernel_initializer = "ones",
       dtype = "float32"}(ipu.tensor{{2049}}):item())
   end)
@@ -136,5 +137,26 @@ describe("scaled losses", function()
     assert.equal("float32", layer.n.dtype)
     assert.same({5.5, 5.5, 5.5}, layer.n:totable())
     assert.has_error(function() ipu.ones{3}:assign_add(1) end)
+  end)
+
+  it("casts first states that are given as an option", function()
+    for name, count in pairs{LSTM = 2, GRU = 1, SimpleRNN = 1} do
+      local layer = keras.layers[name]{4, dtype = "mixed_float16"}
+      local x, states = ipu.random.normal({2, 3, 5}, {seed = 1}), {}
+      for i = 1, count do states[i] = ipu.random.normal({2, 4}, {seed = 2 + i}) end
+      local y = layer(x, {initial_state = states})
+      assert.equal("float16", y.dtype)
+      assert.same(layer{x, table.unpack(states)}:totable(), y:totable())
+    end
+  end)
+
+  it("casts the key of an attention, which is an option", function()
+    local layer = keras.layers.MultiHeadAttention{2, 3, dtype = "mixed_float16"}
+    local x = ipu.random.normal({2, 4, 5}, {seed = 1})
+    local key = ipu.random.normal({2, 4, 5}, {seed = 2})
+    local y = layer(x, x, {key = key})
+    assert.equal("float16", y.dtype)
+    assert.same(layer(x, x, {key = key:cast "float16"}):totable(), y:totable())
+    assert.is_true(ipu.reduce_max(ipu.abs(y - layer(x, x))):item() > 0)
   end)
 end)

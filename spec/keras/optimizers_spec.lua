@@ -320,4 +320,38 @@ describe("an optimizer's state", function()
       assert.are.equal(0, ipu.reduce_max(ipu.abs(v - w)):item(), name)
     end
   end)
+
+  it("holds what its wrappers keep: a half full sum, a loss scale", function()
+    local accumulation <const>, scaling <const> = optimizers.GradientAccumulationOptimizer,
+      optimizers.ALSOptimizer
+    local makers <const> = {
+      function() return accumulation(optimizers.Adam(), 2) end,
+      function() return optimizers.CrossReplicaOptimizer(accumulation(optimizers.SGD(), 2)) end,
+      function() return scaling(optimizers.Adam(), {update_frequency = 2}) end,
+      function()
+        return optimizers.ALSGradientAccumulationOptimizer(
+          scaling(optimizers.SGD(), {update_frequency = 2}), 2)
+      end,
+    }
+    for i, make in ipairs(makers) do
+      local first, second = make(), make()
+      local v, w = ipu.Variable(ipu.ones{3}), ipu.Variable(ipu.ones{3})
+      local function stepped(opt, variable)
+        return ipu.func(function(g) opt:apply_gradients({g}, {variable}) end)
+      end
+      local one, other = stepped(first, v), stepped(second, w)
+      for k = 1, 3 do one(ipu.tensor{0.5, -1, 2} * k) end
+      w:assign(v:read_value())
+      second:build{w}
+      second:set_weights(first:get_weights())
+      for k = 4, 6 do
+        one(ipu.tensor{0.5, -1, 2} * k)
+        other(ipu.tensor{0.5, -1, 2} * k)
+      end
+      assert.are.same(v:totable(), w:totable(), i)
+      for k, value in ipairs(first:get_weights()) do
+        assert.are.same(value:totable(), second:get_weights()[k]:totable())
+      end
+    end
+  end)
 end)

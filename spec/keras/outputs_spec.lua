@@ -28,6 +28,48 @@ local function evaluate(model, labels, weights)
     sample_weight = weights})
 end
 
+-- numbers: 2 of 3 labels are right, of the weights 1, 1, 2 those of the right ones make 2 / 4
+describe("a metric with weights and the same one without them", function()
+  local labels = {ipu.tensor({0, 0, 1}, {dtype = "int32"}), ipu.tensor{1, 1, 2}}
+  local function run(count, arguments, weights)
+    local model = model_of(count, arguments)
+    for _, v in ipairs(model.trainable_variables) do
+      v:assign(#v.shape == 1 and ipu.tensor{1, 0} or ipu.zeros(v.shape))
+    end
+    return model:evaluate(x[{1, 3}], labels[1], {verbose = 0, return_dict = true,
+      sample_weight = weights})
+  end
+
+  it("have the names that Keras gives them: one output", function()
+    local r = run(1, {loss = "sparse_categorical_crossentropy", metrics = {"accuracy"},
+      weighted_metrics = {"accuracy"}}, labels[2])
+    assert.near(2 / 3, r.accuracy, 1e-6)
+    assert.near(2 / 4, r.weighted_accuracy, 1e-6)
+  end)
+
+  it("have the names that Keras gives them: several outputs", function()
+    local r = run(2, {loss = "sparse_categorical_crossentropy", metrics = {o1 = "accuracy"},
+      weighted_metrics = {o1 = {"accuracy"}, o2 = {"accuracy"}}}, labels[2])
+    assert.near(2 / 3, r.o1_accuracy, 1e-6)
+    assert.near(2 / 4, r.o1_weighted_accuracy, 1e-6)
+    assert.near(2 / 4, r.o2_accuracy, 1e-6)
+  end)
+end)
+
+it("a list of one output, or one input, is that one, as in Keras", function()
+  local i = keras.Input{shape = {5}, name = "i"}
+  local out = L.Dense{2, name = "o"}(i)
+  local one, alone = keras.Model{inputs = {i}, outputs = {out}}, keras.Model(i, out)
+  assert.same({6, 2}, {table.unpack(one:predict(x[{1, 6}]).shape)})
+  assert.equal(tostring(alone(x)), tostring(one{x}))
+  assert.equal(out, one.output)
+  assert.equal(i, one.input)
+  one:compile{optimizer = "sgd", loss = {"mse"}, metrics = {o = "mae"}}
+  local first = one:evaluate({x}, {y}, {verbose = 0})
+  assert.same(first, one:evaluate({i = x}, {o = y}, {verbose = 0}))
+  assert.near(mse(alone(x), y), first[1], 1e-5)
+end)
+
 describe("several outputs", function()
   it("take one label and one weight for all, lists, or tables by name or key", function()
     for _, as_table in ipairs{false, true} do
@@ -88,7 +130,7 @@ describe("several outputs", function()
   it("have names of their own for metrics of one name", function()
     local model = model_of(1, {loss = "mse", metrics = {"mae", "mae"}, weighted_metrics = {"mae"}})
     evaluate(model, y)
-    assert.same({"loss", "mae", "mae_1", "mae_2"}, model.metrics_names)
+    assert.same({"loss", "mae", "mae_1", "weighted_mae"}, model.metrics_names)
   end)
 
   it("name a metric as Keras does: by a class' own name, or else as it was given", function()

@@ -107,3 +107,19 @@ describe("a cell of another dtype than its layer's", function()
     assert.equal("float32", layer(x).dtype)
   end)
 end)
+
+describe("a cell of cells", function()
+  it("stacks cells that are stacks themselves", function()
+    local x = ipu.random.normal({2, 4, 5}, {seed = 1})
+    local function cells() return {L.LSTMCell(3), L.GRUCell(2), L.LSTMCell(4)} end
+    local flat, list = L.RNN{L.StackedRNNCells{cells()}, return_state = true}, cells()
+    local deep = L.RNN{L.StackedRNNCells{{
+      L.StackedRNNCells{{list[1], list[2]}}, list[3]}}, return_state = true}
+    flat(x)
+    deep(x)
+    deep:set_weights(flat:get_weights())
+    local wanted, got = table.pack(flat(x)), table.pack(deep(x))
+    assert.equal(6, got.n)
+    for i = 1, 6 do assert.same(wanted[i]:totable(), got[i]:totable()) end
+  end)
+end)

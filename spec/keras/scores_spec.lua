@@ -177,3 +177,14 @@ describe("AUC of several labels", function()
     near({(1 + 0.5) / 2}, metric({{1, 1}, {0, 0}}, {{0.9, 0.9}, {0.1, 0.8}}))
   end)
 end)
+
+-- of four labels three are right; of the weights 1, 1, 1, 3 those of the right ones are 3 of 6
+it("metrics and losses take their values by name, too", function()
+  local given <const> = {y_true = ipu.tensor{{1}, {0}, {1}, {1}},
+    y_pred = ipu.tensor{{1}, {0}, {1}, {0}}, sample_weight = ipu.tensor{1, 1, 1, 3}}
+  local metric = ipu.keras.metrics.BinaryAccuracy()
+  metric:update_state(given)
+  assert.near(0.5, metric:result():item(), 1e-6)
+  assert.near(3 / 4, ipu.keras.losses.MeanSquaredError()(given):item(), 1e-6)
+  assert.near(2, ipu.keras.metrics.Mean(){values = {1, 2, 3}}:item(), 1e-6)
+end)

@@ -34,6 +34,49 @@ describe("StringLookup", function()
       layers.StringLookup{vocabulary = abcd, output_mode = "multi_hot"}(texts):totable())
     assert.same({{0, 1, 0, 1, 2}, {2, 0, 1, 0, 1}},
       layers.StringLookup{vocabulary = abcd, output_mode = "count"}(texts):totable())
+    assert.same({{0, 1, 0, 1, 1}, {1, 0, 1, 0, 1}},
+      layers.StringLookup{vocabulary = abcd, output_mode = "binary"}(texts):totable())
+  end)
+
+  it("weighs words as Keras' documentation shows it", function()
+    local layer = layers.StringLookup{output_mode = "tf_idf"}
+    layer:set_vocabulary(abcd, {idf_weights = {0.25, 0.75, 0.6, 0.4}})
+    local texts <const> = {{"a", "c", "d", "d"}, {"d", "z", "b", "z"}}
+    local wanted <const> = ipu.tensor{{0, 0.25, 0, 0.6, 0.8}, {1, 0, 0.75, 0, 0.4}}
+    local again = layers.StringLookup:from_config(layer:get_config())
+    for _, each in ipairs{layer, again} do
+      assert.near(0, ipu.reduce_max(ipu.abs(each(texts) - wanted)):item(), 1e-6)
+    end
+  end)
+
+  -- "a" is in both documents, "b" and "c" in one: log(1 + 2 / 3) and log(1 + 2 / 2)
+  it("learns the weights of words", function()
+    local layer = layers.StringLookup{output_mode = "tf-idf"}
+    layer:adapt{{"a", "b", "b"}, {"a", "c", "a"}}
+    assert.same({"[UNK]", "a", "b", "c"}, words(layer:get_vocabulary()))
+    local found = layer{{"a", "b", "c", "c"}}:totable()[1]
+    for i, weight in ipairs{0, math.log(1 + 2 / 3), math.log(2), 2 * math.log(2)} do
+      assert.near(weight, found[i], 1e-6)
+    end
+    local each = layers.StringLookup{output_mode = "tf_idf"}
+    each:adapt{"a", "b", "b"} -- three documents of a word
+    assert.near(math.log(1 + 3 / 3), each{"b"}[1][2]:item(), 1e-6)
+  end)
+
+  it("refuses weights that don't fit", function()
+    for words_told, arguments in pairs{
+      ["with output_mode 'tf_idf' a vocabulary has idf_weights"] = {output_mode = "tf_idf"},
+      ["'idf_weights' are for output_mode 'tf_idf', got int"] = {idf_weights = {1}},
+      ["'idf_weights' must be a list of 4 numbers, one for each word of the vocabulary, got 2"] =
+        {output_mode = "tf_idf", idf_weights = {1, 2}},
+      ["'idf_weights' holds numbers; entry 2 is string (x)"] =
+        {output_mode = "tf_idf", idf_weights = {1, "x", 3, 4}},
+    } do
+      arguments.vocabulary = abcd
+      local ok, message = pcall(layers.StringLookup, arguments)
+      assert.is_false(ok)
+      assert.matches(words_told, message, 1, true)
+    end
   end)
 
   it("goes back from numbers to words, with and without a mask", function()
@@ -58,6 +101,17 @@ describe("StringLookup", function()
 end)
 
 describe("TextVectorization", function()
+  -- "a" and "b" are in two and in one of the two texts; an unknown word has the mean of the weights
+  it("weighs words by how rare they are", function()
+    local layer = layers.TextVectorization{output_mode = "tf_idf", max_tokens = 5,
+      pad_to_max_tokens = true}
+    layer:adapt{"a b b", "A"}
+    local a, b = math.log(1 + 2 / 3), math.log(1 + 2 / 2)
+    local found = layer{"a b, b z"}:totable()[1]
+    assert.same({"[UNK]", "b", "a"}, words(layer:get_vocabulary()))
+    for i, weight in ipairs{(a + b) / 2, 2 * b, a, 0, 0} do assert.near(weight, found[i], 1e-6) end
+  end)
+
   it("numbers the words of texts", function()
     local layer = layers.TextVectorization{max_tokens = 5000, output_sequence_length = 4,
       vocabulary = {"earth", "wind", "and", "fire"}}

@@ -52,6 +52,14 @@ local cells <const> = {
   {"that reading itself", function(a) return sum(a * before + v) end, before, {1, 2, 3}},
   {"read_value", function() local r = v:read_value(); return sum(r * v) end, v, {2, 4, 6}},
   {"ipu.tensor of a variable", function() return sum(ipu.tensor(v) * v) end, v, {2, 4, 6}},
+  {"a list of variables", function(a) return sum(ipu.tensor{v, {1, 2, 3}, v} * a) end, v,
+    {2, 4, 6}},
+  {"a list of the argument and a captured tensor", function(a) return sum(ipu.tensor{a, c} * a) end,
+    x, {6, 9, 12}},
+  {"the captured tensor of that list", function(a) return sum(ipu.tensor{a, c} * a) end, c,
+    {1, 2, 3}},
+  {"an operand that is a list of rows", function(a) return sum(a * {v[1], v[2] * 2, 5}) end, v,
+    {1, 4, 0}},
   {"a variable that is carried", function()
     return sum(ipu.loops.repeat_n(2, function(s) return s * v end, {v}))
   end, v, {3, 12, 27}},

@@ -131,3 +131,42 @@ describe("a table of arguments by name", function()
     assert.same({1, 2, 2}, ipu.stack{{{1, 2}, {3, 4}}, axis = 0}.shape) -- one list of numbers
   end)
 end)
+
+describe("a list of tensors, variables and numbers", function()
+  local v = ipu.Variable(ipu.tensor{1, 2})
+  before_each(function() v:assign{1, 2} end)
+
+  it("is read whenever a compiled function runs", function()
+    local a = ipu.tensor{10, 20}
+    local f = ipu.func(function(given) return ipu.tensor{v, given, {3, 4}}, given + {v[2], 1} end)
+    local whole, sum = f(a)
+    assert.same({{1, 2}, {10, 20}, {3, 4}}, whole:totable())
+    assert.same({12, 21}, sum:totable())
+    v:assign{5, 7}
+    whole, sum = f(a)
+    assert.same({{5, 7}, {10, 20}, {3, 4}}, whole:totable())
+    assert.same({17, 21}, sum:totable())
+  end)
+
+  it("has one dtype, that of its first element or the one that is asked for", function()
+    local f = ipu.func(function(given)
+      return ipu.tensor{given, {1, 2}}, ipu.tensor({given, v}, "float64")
+    end)
+    local first, asked = f(ipu.tensor({8, 9}, "int32"))
+    assert.equal("int32", first.dtype)
+    assert.equal("float64", asked.dtype)
+    assert.same({{8, 9}, {1, 2}}, first:totable())
+    assert.same({{8, 9}, {1, 2}}, asked:totable())
+  end)
+
+  it("is refused where it is ragged, as one of numbers is", function()
+    for _, case in ipairs{
+      {{v, {1, 2, 3}}, "its lists have different lengths"}, {{v, 3}, "a number where a list"},
+      {{v, {v, v}}, "different shapes"}, {{{v, v}, v}, "different shapes"},
+      {{{v, v}, {v}}, "its lists have different lengths"},
+    } do
+      assert.error_matches(function() ipu.func(function() return ipu.tensor(case[1]) end)() end,
+        case[2], 1, true)
+    end
+  end)
+end)

@@ -230,6 +230,79 @@ describe("a session", function()
     assert.not_same(sess:run(y, feeds):totable(), sess:run(y, feeds):totable())
   end)
 
+  it("reads variables when it runs, whatever takes them", function()
+    local a = ipu.get_variable("a", {shape = {2}, initializer = "zeros"})
+    local b = ipu.get_variable("b", {shape = {2}, initializer = "ones"})
+    local plain = ipu.Variable(ipu.zeros{2})
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    local set = b:assign{5, 7}
+    local copy, add, other = a:assign(b), a:assign_add(b), plain:assign(b)
+    local values <const> = {
+      loop = {ipu.loops.repeat_n(3, function(s) return s + b end, {ipu.zeros{2}}), {15, 21}},
+      ["while"] = {ipu.while_loop(function(s) return ipu.less(ipu.reduce_sum(s), 20) end,
+        function(s) return s + b end, {ipu.zeros{2}}), {10, 14}},
+      ["function"] = {ipu.func(function(x, list) return x * list[1] end)(b, {b}), {25, 49}},
+      tensor = {ipu.tensor(b), {5, 7}},
+      cast = {ipu.tensor(b, "int32"), {5, 7}},
+      list = {ipu.tensor{b, {1, 2}}, {{5, 7}, {1, 2}}},
+      operand = {ipu.ones{2} * {b[1], b[2] * 2}, {5, 14}},
+    }
+    assert.same({0, 0}, plain:totable())
+    sess:run(set)
+    for name, value in pairs(values) do
+      assert.message(name).same(value[2], sess:run(value[1]):totable())
+    end
+    sess:run(copy)
+    assert.same({5, 7}, sess:run(a):totable())
+    sess:run(add)
+    assert.same({10, 14}, sess:run(a):totable())
+    sess:run(other)
+    assert.same({5, 7}, plain:totable())
+  end)
+
+  it("has loops at once where their bodies read nothing of a session's", function()
+    local made = 0
+    local y = ipu.loops.repeat_n(2, function(s)
+      made = made + 1
+      local w = ipu.get_variable("w" .. made, {shape = {2}, initializer = "ones"})
+      return s + w
+    end, {ipu.zeros{2}})
+    assert.same({2, 2}, y:totable())
+    assert.equal(1, made)
+    fails(function()
+      ipu.loops.repeat_n(2, function(_) error("the body's own") end, {ipu.zeros{2}})
+    end, "the body's own", "session_spec.lua")
+  end)
+
+  it("finds an extent that reshape leaves open when it is fed", function()
+    local x = ipu.placeholder("float32", {-1, 6})
+    local y = ipu.reshape(x, {-1, 3})
+    local slope = ipu.gradients(ipu.reduce_sum(y * y), {x})[1]
+    assert.same({-1, 3}, y.shape)
+    local sess <close> = ipu.Session()
+    for _, rows in ipairs{7, 2, 7} do
+      local fed = ipu.random.normal({rows, 6}, {seed = rows})
+      local got = sess:run({y, ipu.reshape(ipu.transpose(x), {6, -1}), slope},
+        {feed_dict = {[x] = fed}})
+      assert.same(fed:reshape{2 * rows, 3}:totable(), got[1]:totable())
+      assert.same(ipu.transpose(fed):totable(), got[2]:totable())
+      assert.same((fed * 2):totable(), got[3]:totable())
+    end
+  end)
+
+  it("refuses loops and custom gradients whose extents are not known", function()
+    local x = ipu.placeholder("float32", {-1, 6})
+    local function same(a) return a end
+    fails(function() ipu.loops.repeat_n(2, same, {x}) end,
+      "repeat_n: carried value 1 is float32[-1, 6]; loops need full static shapes, without -1",
+      "session_spec.lua")
+    fails(function() ipu.while_loop(function() return true end, same, {x}) end,
+      "while_loop: carried value 1 is float32[-1, 6]", "session_spec.lua")
+    fails(function() ipu.custom_gradient(function(a) return a, same end)(x) end,
+      "custom gradients need full static shapes", "session_spec.lua")
+  end)
+
   it("branches and loops over what is fed", function()
     local a = ipu.placeholder("float32", {})
     local y = ipu.cond(ipu.greater(a, 0), function() return a * 2 end, function() return a - 1 end)

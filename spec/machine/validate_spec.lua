@@ -128,12 +128,17 @@ describe("build/validate", function()
       near("max_tile_bytes", "fc_layer_1_1000_5_float", chip, 0)
       near("max_tile_bytes", "fc_layer_1_1000_1000_float", chip, 0.01)
       near("total_bytes", "fc_layer_1_1000_5_float", chip, 0.1)
+      -- sums that some tiles have in another order than the others, or none has
+      for _, id in ipairs{"resnet50_tr_bs1_bm128L0A0_reduce", "resnet50_tr_bs1_cnv_reduce"} do
+        near("max_tile_bytes", id, chip, chip == "gc2" and 0 or 0.1)
+      end
       -- the smaller part of a field that isn't cut evenly
       near("cycles", "inception_tr_bs1_i1_dmaxpool", "gc200", 0.05)
     end
     for name, limit in pairs{["cholesky total_bytes"] = 15, ["triangular_solve cycles"] = 9,
       ["triangular_solve total_bytes"] = 15,
-      ["fc total_bytes"] = 7, ["cholesky max_tile_bytes"] = 25, ["lstm cycles"] = 5} do
+      ["fc total_bytes"] = 7, ["cholesky max_tile_bytes"] = 25,
+      ["reduce max_tile_bytes"] = 5, ["lstm cycles"] = 5} do
       assert.is_true(off[name].sum / off[name].n <= limit, name)
     end
   end)

@@ -38,12 +38,12 @@ describe("random programs of the registry's ops", function()
 end)
 
 describe("at random, compiled or not, on any threads and beside NumPy:", function()
-  for family, least in pairs{layers = {185, 170}, losses = {85, 72}, metrics = {92, 85},
-    optimizers = {28, 18}, stages = {55, 45}} do
+  for family, least in pairs{layers = {185, 170}, losses = {85, 80}, metrics = {240, 230},
+    optimizers = {50, 34}, stages = {55, 45}} do
     it(family, function()
       local folder <const> = command.folder()
       finally(function() command.remove(folder) end)
-      local count <const> = {layers = 200, losses = 100, metrics = 100, optimizers = 30,
+      local count <const> = {layers = 200, losses = 100, metrics = 260, optimizers = 54,
         stages = 100}
       check({command.ipulua, fuzz .. "cases.lua", "1", tostring(count[family]), folder, family},
         least[1])

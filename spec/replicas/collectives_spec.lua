@@ -35,6 +35,39 @@ describe("collectives", function()
     assert.equal(0, ipu.replication_index():item()) -- outside of programs
   end)
 
+  -- x is each replica's: d sum(x * x) / dx is 4 * 2 x, of replicas that don't compute together 2 x.
+  it("are differentiated inside of the function, and refused by a tape around it", function()
+    with_ipus(4)
+    local x = ipu.tensor{1, 2}
+    local function around(f)
+      local tape = ipu.GradientTape()
+      local y = tape(function() return ipu.func(f)(x) end)
+      return tape:gradient(y, x)
+    end
+    local bodies <const> = {
+      function(a) return ipu.cross_replica_sum(a * a) end,
+      function(a) return ipu.reduce_sum(ipu.all_gather(a * a)) end,
+      function(a)
+        return ipu.loops.repeat_n(1, function(s) return ipu.cross_replica_sum(s * s) end, {a})
+      end,
+    }
+    for _, f in ipairs(bodies) do
+      local inside = ipu.func(function(a) return ipu.gradients(f(a), {a})[1] end)
+      assert.same({8, 16}, inside(x):totable())
+      assert.error_matches(function() around(f) end,
+        "a tape can't go back through a function whose replicas compute together", 1, true)
+    end
+    assert.same({2, 4}, around(function(a) return a * a end):totable())
+    local tape = ipu.GradientTape() -- its way leads around such a function
+    local y = tape(function()
+      ipu.func(bodies[1])(x)
+      return ipu.reduce_sum(x * x * x)
+    end)
+    assert.same({3, 12}, tape:gradient(y, x):totable())
+    with_ipus(1)
+    assert.same({2, 4}, around(bodies[1]):totable())
+  end)
+
   it("row 231: sum over all replicas, and over groups of neighbours or of those apart", function()
     local function sums(options)
       return on_each(4, function(x) return ipu.cross_replica_sum(x, options) end, {10, 20})

@@ -131,6 +131,9 @@ static void check_null_words(ipu_context *c) {
   NULLED(ipu_builder_gradients, NULL, v, &v, 1, &no_value);
   NULLED(ipu_builder_gradients, b, NULL, &v, 1, &no_value);
   NULLED(ipu_builder_gradients, b, v, &v, 1, NULL);
+  NULLED(ipu_builder_variable_gradients, NULL, v, &w, 1, &no_value);
+  NULLED(ipu_builder_variable_gradients, b, NULL, &w, 1, &no_value);
+  NULLED(ipu_builder_variable_gradients, b, v, &w, 1, NULL);
   NULLED(ipu_builder_finish, NULL, &v, 1, &f);
   NULLED(ipu_function_call, NULL, NULL, 0, NULL, 0, NULL);
   NULLED(ipu_model_from_json, NULL, "{}", &no_model);
@@ -256,6 +259,77 @@ static void check_ops(ipu_context *c) {
   EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") &&
                 !ipu_op_summary("no such op"));
   ipu_tensor_free(x), ipu_tensor_free(y);
+}
+
+/* w <- 3 w between two readings in f(x) = sum(first * x + second * x^2), of w = 2 and x = 5. */
+static void check_gradients_by_variables(ipu_context *c) {
+  const float two = 2, three = 3;
+  ipu_builder *b;
+  ipu_tensor *t, *k, *u, *in, *out[5] = {0};
+  ipu_variable *v, *unread;
+  ipu_function *f;
+  ipu_value *x, *first, *second, *factor, *assigned, *a[2], *y, *by[2], *by_variable[2];
+  OK_(c, ipu_tensor_new(c, "float32", 0, NULL, &two, &t));
+  OK_(c, ipu_tensor_new(c, "float32", 0, NULL, &three, &k));
+  OK_(c, ipu_tensor_new(c, "float32", 0, NULL, (float[]){5}, &in));
+  OK_(c, ipu_variable_new(c, "w", t, &v));
+  OK_(c, ipu_variable_new(c, "other", t, &unread));
+  OK_(c, ipu_builder_new(c, &b));
+  OK_(c, ipu_builder_argument(b, "float32", 0, NULL, &x));
+  OK_(c, ipu_builder_read(b, v, &first));
+  OK_(c, ipu_builder_constant(b, k, &factor));
+  OK_(c, ipu_builder_apply(b, "mul", (ipu_value *[]){first, factor}, 2, NULL, &assigned, 1, NULL));
+  OK_(c, ipu_builder_assign(b, v, assigned));
+  OK_(c, ipu_builder_read(b, v, &second));
+  OK_(c, ipu_builder_apply(b, "mul", (ipu_value *[]){first, x}, 2, NULL, &a[0], 1, NULL));
+  OK_(c, ipu_builder_apply(b, "mul", (ipu_value *[]){second, x}, 2, NULL, &a[1], 1, NULL));
+  OK_(c, ipu_builder_apply(b, "mul", (ipu_value *[]){a[1], x}, 2, NULL, &a[1], 1, NULL));
+  OK_(c, ipu_builder_apply(b, "add", a, 2, NULL, &y, 1, NULL));
+  OK_(c, ipu_builder_apply(b, "add", (ipu_value *[]){y, assigned}, 2, NULL, &y, 1, NULL));
+  OK_(c, ipu_builder_gradients(b, y, (ipu_value *[]){first, second}, 2, by));
+  OK_(c, ipu_builder_variable_gradients(b, y, (ipu_variable *[]){v, unread}, 2, by_variable));
+  EXPECT(c, by_variable[0] && !by_variable[1]);
+  OK_(c, ipu_builder_finish(b, (ipu_value *[]){y, by[0], by[1], by_variable[0]}, 4, &f));
+  OK_(c, ipu_function_call(f, &in, 1, out, 5, NULL));
+  EXPECT(c, at(out[0], 0) == 2 * 5 + 6 * 25 + 6);
+  EXPECT(c, at(out[1], 0) == 5 + 3 * 25 + 3); /* through the assignment, too */
+  EXPECT(c, at(out[2], 0) == 25);             /* not what was assigned, which y has beside it */
+  EXPECT(c, at(out[3], 0) == 5 + 25 + 3);     /* both readings, none through the assignment */
+  OK_(c, ipu_variable_read(c, v, &u));
+  EXPECT(c, at(u, 0) == 6);
+  for (int i = 0; i < 4; i++) ipu_tensor_free(out[i]);
+  ipu_tensor_free(t), ipu_tensor_free(k), ipu_tensor_free(u), ipu_tensor_free(in);
+  ipu_variable_free(v), ipu_variable_free(unread);
+  ipu_function_free(f), ipu_builder_free(b);
+}
+
+/* Counts have no bound of the interface's: of tensors, of results, of an attribute's list. */
+static void check_counts(ipu_context *c) {
+  enum { MANY = 300 };
+  ipu_tensor *x[MANY], *rows, *part[MANY + 1], *y;
+  ipu_builder *b;
+  ipu_value *v[MANY], *sum;
+  ipu_function *f;
+  char sizes[2 * MANY + 64] = "{\"axis\": 0, \"count_or_sizes\": [1";
+  int n;
+  for (int i = 0; i < MANY; i++) x[i] = vector(c, 2, (float[]){(float)i, 1});
+  for (int i = 1; i < MANY; i++) strcat(sizes, ",1");
+  strcat(sizes, "]}");
+  OK_(c, ipu_apply(c, "stack", x, MANY, NULL, &rows, 1, NULL));
+  EXPECT(c, ipu_tensor_extent(rows, 0) == MANY && at(rows, 2 * (MANY - 1)) == MANY - 1);
+  OK_(c, ipu_apply(c, "split", &rows, 1, sizes, part, MANY + 1, &n));
+  EXPECT(c, n == MANY && at(part[MANY - 1], 0) == MANY - 1);
+  OK_(c, ipu_builder_new(c, &b));
+  for (int i = 0; i < MANY; i++)
+    OK_(c, ipu_builder_argument(b, "float32", 1, (int64_t[]){2}, &v[i]));
+  OK_(c, ipu_builder_apply(b, "stack", v, MANY, NULL, &sum, 1, NULL));
+  OK_(c, ipu_builder_apply(b, "reduce_sum", &sum, 1, "{\"axis\": 0}", &sum, 1, NULL));
+  OK_(c, ipu_builder_finish(b, &sum, 1, &f));
+  OK_(c, ipu_function_call(f, x, MANY, &y, 1, NULL));
+  EXPECT(c, at(y, 0) == MANY * (MANY - 1) / 2 && at(y, 1) == MANY);
+  for (int i = 0; i < MANY; i++) ipu_tensor_free(x[i]), ipu_tensor_free(part[i]);
+  ipu_tensor_free(rows), ipu_tensor_free(y);
+  ipu_builder_free(b), ipu_function_free(f);
 }
 
 /* f(x) = sum(x * w), w <- w + 1: the gradient by x is w, that by w is sum(x). */
@@ -419,6 +493,20 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");
   REFUSED(c, ipu_model_from_lua(c, "syntax", &again), IPU_E_VALUE, "syntax");
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
+  REFUSED(c, ipu_run_lua(c, "error{}", NULL), IPU_E_RUNTIME, "(error object is a table value)");
+  REFUSED(c, ipu_run_lua(c, "error()", NULL), IPU_E_RUNTIME, "(error object is a nil value)");
+  REFUSED(c,
+          ipu_run_lua(c,
+                      "E = setmetatable({}, {__tostring = function() return 'own words' end}) "
+                      "error(E)",
+                      NULL),
+          IPU_E_RUNTIME, "own words");
+  REFUSED(c,
+          ipu_run_lua(c,
+                      "local ipu = require 'ipulua' ipu.host_callback(function() error(E) end, "
+                      "{outputs = {{{}, 'float32'}}})(ipu.ones{1})",
+                      NULL),
+          IPU_E_RUNTIME, "own words");
   REFUSED(c, ipu_run_lua(c, "\nos.exit(3, true)", NULL), IPU_E_FAILED_PRECONDITION,
           "chunk:2: os.exit is not available in an embedded program");
   REFUSED(c, ipu_run_lua(c, "return 'a\\0b'", &text), IPU_E_VALUE, "a NUL in it");
@@ -621,6 +709,7 @@ static void check_emptied(ipu_context *c) {
     GIVES_NONE(v, ipu_builder_read(given, NULL, &v));
     EMPTIED(v, ipu_builder_apply(given, i ? "nosuch" : "exp", NULL, 0, NULL, &v, 1, &n));
     GIVES_NONE(v, ipu_builder_gradients(given, NULL, NULL, 1, &v));
+    GIVES_NONE(v, ipu_builder_variable_gradients(given, NULL, NULL, 1, &v));
     GIVES_NONE(f, ipu_builder_finish(given, NULL, 1, &f));
     ipu_builder_free(given);
   }
@@ -652,6 +741,8 @@ int main(void) {
   check_null_words(c);
   check_ops(c);
   check_functions(c);
+  check_gradients_by_variables(c);
+  check_counts(c);
   check_files(c);
   check_writing(c);
   check_attribute_words(c);

@@ -210,6 +210,57 @@ function sections.limits()
 end
 
 -- What was taken once, and dropped without a word.
+-- Gradients by what a function captures: tensors, and variables whatever is assigned meanwhile. Of
+-- w = 2, c = 7 and x = 5.
+function sections.captures()
+  local w, c, x = ipu.variable(2), ipu.tensor(7), ipu.tensor(5)
+  local function by(f, ...)
+    local xs = {...}
+    local values = {ipu.func(function(a)
+      local list = ipu.gradients(f(a), xs)
+      for i = 1, #xs do list[i] = list[i] or -1 end
+      if #xs == 1 then return list[1] end
+      return list[1], list[2]
+    end)(x)}
+    for i, v in ipairs(values) do values[i] = tostring(v:item()) end
+    return table.concat(values, " ")
+  end
+  assert(by(function(a) return a * c + c end, c, w) == "6 -1")
+  assert(by(function(a) return a * (c * c) end, c) == "70") -- computed of it alone
+  assert(by(function(a) return a * w * w end, w, w) == "20 20")
+  local function assigning(a)
+    local y = a * w
+    w:assign(w * 3)
+    return y + w * a * a
+  end
+  assert(by(assigning, w, c) == "30 -1" and w:read():item() == 6)
+  assert(by(function(a) -- written to meanwhile, it is another one
+    local y = a * c
+    c:write{8}
+    return y + a * a * c
+  end, c) == "25")
+  assert(c:item() == 8)
+  -- a value of a function that is over, whatever lies where its builder was
+  for _ = 1, 20 do
+    local leaked
+    ipu.func(function(a) leaked = a * 2 return leaked end)(x)
+    local stale = ipu.func(function(a) return a + leaked end)
+    refused("used outside the function that made it", stale, x)
+  end
+end
+
+-- More tensors than 64, as operands and as results.
+function sections.counts()
+  local list = {}
+  for i = 1, 300 do list[i] = ipu.tensor{i, -i} end
+  local all = ipu.stack(list)
+  assert(all.shape[1] == 300 and ipu.reduce_sum(all):item() == 0)
+  local rows = {ipu.unstack(all)}
+  assert(#rows == 300 and tostring(rows[300]) == "[ 300. -300.]")
+  local results = {ipu.func(function(a) return ipu.unstack(a * 2) end)(all)}
+  assert(#results == 300 and tostring(results[299]) == "[ 598. -598.]")
+end
+
 function sections.dropped()
   local t, v = ipu.tensor{1, 2, 3}, ipu.variable({5}, {name = "v"})
   refused("got a variable; v:read() gives its tensor", ipu.tensor, v)

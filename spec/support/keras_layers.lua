@@ -204,6 +204,7 @@ local special <const> = {
     padding = "same", size = 3, cropping = 1,
   groups = 2, depth_multiplier = 2, attention_axes = 1, ["MultiHeadAttention.output_shape"] = 2,
     num_oov_indices = 2, vocabulary = {3, 2},
+  idf_weights = {0.5, 2, 3},
   max_tokens = 9, oov_token = -7, mask_token = 0, ["IntegerLookup.output_mode"] = "count",
     pad_to_max_tokens = true, fused = true, trainable = false, kernel_size = 3,
   serialization_dimension = "input_rows_kernel_columns", output_padding = 1, fill_value = 0.7,
@@ -230,6 +231,7 @@ support.beside = {
     ["IntegerLookup.invert"] = {output_mode = "int"},
   ["IntegerLookup.mask_token"] = {output_mode = "int"},
     ["IntegerLookup.oov_token"] = {output_mode = "int", invert = true},
+  ["IntegerLookup.idf_weights"] = {output_mode = "tf_idf", idf_weights = {1, 1, 1}},
 }
 
 ---A value for an argument that is not its default.

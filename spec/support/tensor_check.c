@@ -1123,9 +1123,18 @@ static void check_csv(void) {
   accept_csv("1,2\n3,4\n", f, "float32[2, 2]", 4);
   accept_csv("1,2\r\n3,4", f, "float32[2, 2]", 4);
   accept_csv("\xef\xbb\xbf\n1,2\n\n3, -4.5e1 \n\n", f, "float32[2, 2]", -45);
-  static const double three = 3;
+  static const CsvFill three = {3, 3, true}, half = {0.5, 0, false},
+                       wide = {1e12, 1000000000000, true};
   accept_csv("1,\n", (CsvOptions){.dtype = F32, .fill = &three}, "float32[1, 2]", 3);
   accept_csv("1, NA \n", (CsvOptions){.dtype = I32, .fill = &three}, "int32[1, 2]", 3);
+  refuse_csv("1,\n", (CsvOptions){.dtype = I32, .fill = &half}, "fill, 0.5, doesn't fit int32");
+  refuse_csv("1,\n", (CsvOptions){.dtype = I32, .fill = &wide}, "fill, 1e+12, doesn't fit int32");
+  refuse_csv("1,\n", (CsvOptions){.dtype = F16, .fill = &wide}, "fill, 1e+12, doesn't fit float16");
+  accept_csv("1,2\r3,4\r", f, "float32[2, 2]", 4);
+  accept_csv("\r\r\n1,2\r\r\n3,4\n\r", f, "float32[2, 2]", 4);
+  refuse_csv("1\n1e39", f, "line 2, column 1: 1e39 doesn't fit float32");
+  refuse_csv("70000", (CsvOptions){.dtype = F16}, "70000 doesn't fit float16");
+  refuse_csv("-1e999", (CsvOptions){.dtype = F64}, "-1e999 doesn't fit float64");
   refuse_csv("1,\n", f, "line 1, column 2: the cell is missing (it is empty)");
   refuse_csv("1,2\n3,NA\n", f, "line 2, column 2: the cell is missing (NA)");
   accept_csv("nan,-inf", f, "float32[1, 2]", -(double)INFINITY);

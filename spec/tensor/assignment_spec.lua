@@ -61,6 +61,29 @@ describe("assigning to elements of a tensor", function()
     assert.same({5, 9, 10, 99}, plain(row))
   end)
 
+  -- NumPy: t[0][1] = -1
+  it("writes through where tapes are open that don't record here", function()
+    local written = {}
+    local function write()
+      local t = ipu.tensor{{1, 2}, {3, 4}}
+      t[1][2] = -1
+      written[#written + 1] = plain(t)
+      return 0
+    end
+    local callback = ipu.host_callback(write, {outputs = {{{}, "float32"}}})
+    local around = ipu.GradientTape()
+    around(function() return ipu.func(function(x) return callback(x) end)(ipu.ones{2}) end)
+    local waiting = coroutine.create(function()
+      local tape <close> = ipu.GradientTape()
+      coroutine.yield()
+      return tape
+    end)
+    assert(coroutine.resume(waiting))
+    write()
+    assert(coroutine.resume(waiting))
+    assert.same({{{1, -1}, {3, 4}}, {{1, -1}, {3, 4}}}, written)
+  end)
+
   it("takes a part of the tensor itself", function()
     local t = grid()
     t[{2, 3}] = t[{1, 2}]

@@ -11,8 +11,6 @@
 #include "graph/graph.h"
 #include "ops/ops.h"
 
-enum { MAX_LIST = 64 };
-
 static bool is_open(const OpDef *op) { return !(op->traits & (INTERNAL | CONTROL)); }
 
 /* The op of that name in another module (relu is nn.relu), or the one with the nearest name in
@@ -56,6 +54,15 @@ static Status wrong_type(Error *e, const OpDef *op, const AttrDef *def, const ch
   return fail(e, ERR_TYPE, "%s: '%s' must be %s", op->name, def->name, wanted);
 }
 
+/* How many elements the lists in a value have; a value that is none counts as one. */
+static size_t elements_of(const json_t *value) {
+  size_t count = 0;
+  if (!json_is_array(value)) return 1;
+  for (size_t i = 0; i < json_array_size(value); i++)
+    count += elements_of(json_array_get(value, i));
+  return count;
+}
+
 /* Nested lists are read in order; false stands for an open end. */
 static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const json_t *value,
                         int64_t *list, int *count) {
@@ -67,8 +74,6 @@ static Status read_list(Error *e, const OpDef *op, const AttrDef *def, const jso
     }
     if (!json_is_integer(each) && !json_is_false(each))
       return wrong_type(e, op, def, "an integer or a list of integers");
-    if (*count == MAX_LIST)
-      return fail(e, ERR_VALUE, "%s: '%s' is longer than %d", op->name, def->name, MAX_LIST);
     list[(*count)++] = json_is_false(each) ? INT64_MIN : json_integer_value(each);
   }
   return OK;
@@ -92,7 +97,7 @@ static Status read_choice(Error *e, const OpDef *op, const AttrDef *def, json_t 
 static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, const json_t *value,
                              Attributes *a) {
   const AttrDef *def = &op->attrs[i];
-  int64_t *list = a->lists + (size_t)i * MAX_LIST;
+  int64_t *list = a->lists + a->used;
   int count = 0;
   Dtype d;
   switch (def->kind) {
@@ -124,6 +129,7 @@ static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, con
         return wrong_type(e, op, def, "an integer or a list of integers");
       else if (read_list(e, op, def, value, list, &count) != OK) return e->status;
       a->attr[i] = attr_ints(list, count);
+      a->used += (size_t)count;
       return OK;
     default:
       return fail(e, ERR_TYPE, "%s: '%s' can't be given here", op->name, def->name);
@@ -152,6 +158,14 @@ static Status unknown_attribute(Error *e, const OpDef *op, const char *name) {
               at ? known : "none");
 }
 
+static bool make_lists(json_t *root, Attributes *a) {
+  size_t room = 1;
+  for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at))
+    room += elements_of(json_object_iter_value(at));
+  a->lists = malloc(room * sizeof *a->lists);
+  return a->lists != NULL;
+}
+
 static Status read_all(Error *e, const OpDef *op, json_t *root, Attributes *a) {
   for (void *at = json_object_iter(root); at; at = json_object_iter_next(root, at)) {
     const char *name = json_object_iter_key(at);
@@ -174,8 +188,7 @@ Status attributes_read(Error *e, const OpDef *op, const char *text, Attributes *
     if (!json_is_object((json_t *)a->document))
       return fail(e, ERR_VALUE, "%s: its attributes must be a JSON object, got %.100s", op->name,
                   text);
-    a->lists = malloc(MAX_ATTRS * MAX_LIST * sizeof *a->lists);
-    if (!a->lists) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    if (!make_lists(a->document, a)) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     if (read_all(e, op, a->document, a) != OK) return e->status;
   }
   for (int i = 0; i < op_attr_count(op); i++)

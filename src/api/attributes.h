@@ -6,7 +6,8 @@
 typedef struct Attributes {
   Attr attr[MAX_ATTRS];
   void *document; /* owns the strings */
-  int64_t *lists; /* owns the integers */
+  int64_t *lists; /* owns the integers; `used` counts them */
+  size_t used;
 } Attributes;
 
 /* An op that callers may use, checked for its count of tensors. NULL with e filled when there is

@@ -8,8 +8,7 @@
 #include "engine/run.h"
 #include "ops/ops.h"
 #include "transform/autodiff.h"
-
-enum { MAX_TENSORS = 64 };
+#include "transform/trace_gradient.h"
 
 struct ipu_builder {
   ipu_context *context;
@@ -93,10 +92,9 @@ static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs
     return context_end(c);
   const OpDef *op = attributes_op(e, name, input_count);
   if (!op) return context_end(c);
-  if (input_count >= MAX_TENSORS)
-    return context_fail(c, ERR_VALUE, "%s: %d tensors are too many", name, input_count);
   Attributes a;
-  Tensor *in[MAX_TENSORS], *counter = NULL, **out = NULL;
+  Tensor **in = malloc((size_t)(input_count + 1) * sizeof *in), *counter = NULL, **out = NULL;
+  if (!in) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   int total = 0;
   for (int i = 0; i < input_count; i++) in[i] = tensor_of(inputs[i]);
   if (attributes_read(e, op, attributes, &a) == OK && (op->traits & RANDOM))
@@ -104,6 +102,7 @@ static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs
   if (e->status == OK) eager_apply(c->engine, op, in, input_count, a.attr, NULL, &out, &total, e);
   if (e->status == OK)
     give_out(c, name, out, total, visible_outputs(op, total), outputs, capacity, output_count);
+  free(in);
   free(out);
   tensor_release(counter);
   attributes_clear(&a);
@@ -255,7 +254,7 @@ int ipu_builder_assign(ipu_builder *b, ipu_variable *v, ipu_value *value) {
     return context_fail(b->context, ERR_INVALID_ARGUMENT, "variable '%s' is %s, got %s", to->name,
                         type_text(&to->type, want), type_text(type, got));
   b->has_begun = true;
-  trace_assign(b->trace, variable_of(v), (Value *)value);
+  trace_assign_value(b->trace, variable_of(v), (Value *)value);
   return end(b);
 }
 
@@ -283,11 +282,15 @@ static Value *traced_counter(ipu_builder *b, const OpDef *op, Attr *attr) {
 static void apply(ipu_builder *b, const OpDef *op, ipu_value *const *inputs, int count, Attr *attr,
                   ipu_value **outputs, int capacity, int *output_count) {
   Error *e = &b->context->error;
-  Value *in[MAX_TENSORS];
+  Value **in = malloc((size_t)(count + 1) * sizeof *in);
+  if (!in) {
+    fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+    return;
+  }
   for (int i = 0; i < count; i++) in[i] = (Value *)inputs[i];
   if (op->traits & RANDOM) in[count++] = traced_counter(b, op, attr);
-  if (e->status != OK) return;
-  Node *n = graph_node(b->trace->graph, op, in, count, attr);
+  Node *n = e->status == OK ? graph_node(b->trace->graph, op, in, count, attr) : NULL;
+  free(in);
   int visible = n ? visible_outputs(op, n->out_count) : 0;
   if (!n || check_capacity(e, op->name, visible, capacity) != OK) return;
   for (int i = 0; i < visible; i++) outputs[i] = (ipu_value *)&n->out[i];
@@ -305,7 +308,6 @@ static int builder_apply(ipu_builder *b, const char *name, ipu_value *const *inp
   if (!begin(b) || check_values(b, name ? name : "ipu_builder_apply", inputs, count) != OK)
     return end(b);
   const OpDef *op = attributes_op(e, name, count);
-  if (op && count >= MAX_TENSORS) fail(e, ERR_VALUE, "%s: %d tensors are too many", name, count);
   if (e->status != OK) return end(b);
   b->has_begun = true;
   Attributes a;
@@ -322,29 +324,49 @@ int ipu_builder_apply(ipu_builder *b, const char *name, ipu_value *const *inputs
   return status == IPU_OK ? status : give_none(status, outputs, capacity);
 }
 
-static int builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
-                             ipu_value **gradients) {
-  if (!context_given(b ? b->context : NULL, "ipu_builder_gradients",
-                     (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}}))
-    return IPU_E_INVALID_ARGUMENT;
-  Graph *g = begin(b);
-  if (!g || check_values(b, "ipu_builder_gradients: y", &y, 1) != OK ||
-      check_values(b, "ipu_builder_gradients: xs", xs, count) != OK)
-    return end(b);
-  b->has_begun = true;
-  Value *ys = (Value *)y, **in = malloc(2 * (size_t)(count + 1) * sizeof *in);
-  if (!in) return context_fail(b->context, ERR_OUT_OF_MEMORY, "out of memory");
-  Value **dx = in + count + 1;
-  for (int i = 0; i < count; i++) in[i] = (Value *)xs[i], dx[i] = NULL;
-  autodiff(g, &ys, NULL, 1, in, count, dx);
-  for (int i = 0; i < count; i++) gradients[i] = (ipu_value *)dx[i];
+/* By values xs, or by variables vs: the other list is NULL. */
+static void differentiate(ipu_builder *b, ipu_value *y, ipu_value *const *xs,
+                          ipu_variable *const *vs, int count, ipu_value **gradients) {
+  size_t room = (size_t)count + 1;
+  Value *ys = (Value *)y, **in = malloc(2 * room * sizeof *in);
+  Source *source = calloc(room, sizeof *source);
+  if (in && source) {
+    Value **dx = in + room;
+    for (int i = 0; i < count; i++) dx[i] = NULL;
+    for (int i = 0; xs && i < count; i++) in[i] = (Value *)xs[i];
+    for (int i = 0; vs && i < count; i++) source[i].variable = variable_of(vs[i]);
+    if (xs) autodiff(b->trace->graph, &ys, NULL, 1, in, count, dx);
+    else trace_gradients(b->trace, &ys, NULL, 1, source, count, NULL, 0, dx);
+    for (int i = 0; i < count; i++) gradients[i] = (ipu_value *)dx[i];
+  } else {
+    fail(&b->context->error, ERR_OUT_OF_MEMORY, "out of memory");
+  }
   free(in);
-  return end(b);
+  free(source);
 }
 
 int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
                           ipu_value **gradients) {
-  int status = builder_gradients(b, y, xs, count, gradients);
+  if (!context_given(b ? b->context : NULL, "ipu_builder_gradients",
+                     (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}}))
+    return give_none(IPU_E_INVALID_ARGUMENT, gradients, count);
+  if (begin(b) && check_values(b, "ipu_builder_gradients: y", &y, 1) == OK &&
+      check_values(b, "ipu_builder_gradients: xs", xs, count) == OK && (b->has_begun = true))
+    differentiate(b, y, xs ? xs : (ipu_value *const *)&y, NULL, count, gradients);
+  int status = end(b);
+  return status == IPU_OK ? status : give_none(status, gradients, count);
+}
+
+int ipu_builder_variable_gradients(ipu_builder *b, ipu_value *y, ipu_variable *const *vs, int count,
+                                   ipu_value **gradients) {
+  static const char name[] = "ipu_builder_variable_gradients";
+  if (!context_given(b ? b->context : NULL, name,
+                     (Given[]){{"gradients", count > 0 ? (const void *)gradients : ""}, {0}}))
+    return give_none(IPU_E_INVALID_ARGUMENT, gradients, count);
+  if (begin(b) && check_values(b, name, &y, 1) == OK &&
+      context_check_list(&b->context->error, name, vs, count) == OK && (b->has_begun = true))
+    differentiate(b, y, NULL, vs, count, gradients);
+  int status = end(b);
   return status == IPU_OK ? status : give_none(status, gradients, count);
 }
 

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+static _Atomic int64_t made;
+
+int64_t variable_newest(void) { return atomic_load(&made); }
+
 Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable) {
   if (type_check(e, name, type) != OK) return NULL;
   Variable *v = calloc(1, sizeof *v);
@@ -12,7 +16,6 @@ Variable *variable_new(Error *e, const char *name, const Type *type, bool traina
     fail(e, ERR_OUT_OF_MEMORY, "out of memory for variable '%s'", name);
     return NULL;
   }
-  static _Atomic int64_t made;
   v->references = v->replicas = 1;
   v->serial = atomic_fetch_add(&made, 1) + 1;
   v->type = *type;

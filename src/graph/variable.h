@@ -33,6 +33,7 @@ typedef struct Variable {
 } Variable;
 
 Variable *variable_new(Error *e, const char *name, const Type *type, bool trainable);
+int64_t variable_newest(void); /* the serial of the one that was made last */
 Variable *variable_retain(Variable *v);
 void variable_release(Variable *v); /* NULL is fine */
 /* Copies t's elements; shape and dtype must match. It is refused while a program that uses v runs:

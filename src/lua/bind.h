@@ -20,6 +20,10 @@ typedef struct TraceRef {
   lua_State *thread;       /* the thread that began it */
   bool is_region;          /* of a loop or branch */
   bool is_gradient;        /* the region is the gradient of the one around it */
+  /* of a root: it takes a value of the sessions' graph, or reads a variable of sessions that was
+   * made before it began */
+  bool meets_graph;
+  int64_t variables_before; /* of a root: the newest variable when it began */
   /* of a root: ops computed eagerly while it is traced (known.h); NULL: none yet */
   struct Tape *known;
 } TraceRef;

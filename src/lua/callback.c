@@ -34,10 +34,24 @@ lua_State *callback_begin(Callback *c) {
   return L;
 }
 
+static bool says_itself(lua_State *L) {
+  if (luaL_getmetafield(L, -1, "__tostring") == LUA_TNIL) return false;
+  lua_pushvalue(L, -2);
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+const char *callback_error_words(lua_State *L) {
+  if (lua_isstring(L, -1)) return lua_tostring(L, -1);
+  if (!says_itself(L)) lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+  lua_replace(L, -2);
+  return lua_tostring(L, -1);
+}
+
 /* Make a failed pcall's message on top of L into e; "script.lua:12: words" gives its source. */
 static Status callback_error(lua_State *L, Error *e) {
-  const char *text =
-      lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error value that is no string";
+  const char *text = callback_error_words(L);
   const char *colon = strchr(text, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;
   bool placed = second && strspn(colon + 1, "0123456789") == (size_t)(second - colon - 1) &&
                 second > colon + 1;

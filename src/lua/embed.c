@@ -7,6 +7,7 @@
 
 #include "api/bridge.h"
 #include "lua/bind.h"
+#include "lua/callback.h"
 #include "lua/module.h"
 
 __attribute__((visibility("default"))) extern const Bridge ipulua_bridge;
@@ -78,15 +79,15 @@ static int open_protected(lua_State *L) {
 /* The message on top of the stack, with the status that the library gave it. */
 static Status report(lua_State *L, Error *e) {
   Status status = ERR_RUNTIME;
-  const char *message = lua_tostring(L, -1);
-  if (message && lua_rawgetp(L, LUA_REGISTRYINDEX, &EMBED_KEY) == LUA_TTABLE) {
+  const char *message = callback_error_words(L);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &EMBED_KEY) == LUA_TTABLE) {
     lua_getfield(L, -1, "code");
     lua_pushvalue(L, -3);
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1))
       for (int s = ERR_VALUE; s < STATUS_COUNT; s++)
         if (!strcmp(status_code((Status)s), lua_tostring(L, -1))) status = (Status)s;
   }
-  fail(e, status, "%s", message ? message : "an error that is no string");
+  fail(e, status, "%s", message);
   lua_settop(L, 0);
   return status;
 }

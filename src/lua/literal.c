@@ -4,6 +4,7 @@
 
 #include "lua/bind.h"
 #include "lua/plain.h"
+#include "lua/tape.h"
 
 /* ---- numbers and nested lists ---- */
 
@@ -149,6 +150,83 @@ static int64_t fill(lua_State *L, int index, const Literal *l, Tensor *t, int64_
   return at;
 }
 
+/* ---- lists of values ---- */
+
+static bool is_value(lua_State *L, int index, const State *s) {
+  const LuaTensor *u = bind_test_tensor(L, index);
+  const Variable *v = bind_test_variable(L, index);
+  if (u && !u->tensor) return true;
+  if (v && (s->trace || v->deferred)) return true;
+  Dtype d = u ? u->tensor->type.dtype : v ? v->type.dtype : BOOL;
+  return dtype_is_float(d) && (s->trace || tape_is_recording(s));
+}
+
+/* Whether a list has elements that are more than numbers: symbolic, read when a program runs, or
+ * differentiated. */
+static bool holds_values(lua_State *L, int index, const State *s, int depth) {
+  bool found = is_value(L, index, s);
+  if (found || depth > MAX_RANK || !lua_istable(L, index)) return found;
+  luaL_checkstack(L, 4, "nested too deep");
+  for (lua_Integer i = 1, n = luaL_len(L, index); i <= n && !found; i++) {
+    lua_rawgeti(L, index, i);
+    found = holds_values(L, lua_gettop(L), s, depth + 1);
+    lua_pop(L, 1);
+  }
+  return found;
+}
+
+static void push_cast(lua_State *L, int index, Dtype dtype) {
+  Attr attrs[MAX_ATTRS] = {attr_dtype(dtype)};
+  bind_apply(L, bind_op(L, "cast"), &index, 1, attrs);
+}
+
+static void push_value(lua_State *L, int index, const Literal *l, const Type *inner, int depth) {
+  bool same = inner->rank == l->type.rank - depth;
+  for (int i = 0; i < inner->rank && same; i++) same = inner->shape[i] == l->type.shape[depth + i];
+  if (!same) bind_fail(L, ERR_VALUE, "%s is ragged: its tensors have different shapes", l->what);
+  if (inner->dtype == l->type.dtype) lua_pushvalue(L, index);
+  else push_cast(L, index, l->type.dtype);
+}
+
+static void push_numbers(lua_State *L, int index, const Literal *l, int depth) {
+  Literal part = *l;
+  part.type = type_make(l->type.dtype, l->type.rank - depth, l->type.shape + depth);
+  Error e = {0};
+  LuaTensor *u = bind_new_tensor(L);
+  u->tensor = tensor_new(&e, &part.type);
+  bind_check(L, &e);
+  if (type_count(&part.type)) fill(L, index, &part, u->tensor, 0, 0);
+}
+
+/* Pushes a list as the stack of its elements: an op like others, which gradients go through. */
+static void push_stacked(lua_State *L, int index, const Literal *l, int depth) {
+  Type inner;
+  luaL_checkstack(L, 8, "nested too deep");
+  if (bind_type_at(L, index, &inner)) {
+    push_value(L, index, l, &inner, depth);
+    return;
+  }
+  if (!holds_values(L, index, bind_state(L), depth)) {
+    push_numbers(L, index, l, depth);
+    return;
+  }
+  int n = (int)luaL_len(L, index), top = lua_gettop(L);
+  if (depth == l->type.rank || n != l->type.shape[depth])
+    bind_fail(L, ERR_VALUE, "%s is ragged: its lists have different lengths", l->what);
+  int *element = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *element, 0);
+  luaL_checkstack(L, n + 8, "a long list");
+  for (int i = 0; i < n; i++) {
+    lua_rawgeti(L, index, i + 1);
+    push_stacked(L, lua_gettop(L), l, depth + 1);
+    lua_remove(L, -2);
+    element[i] = lua_gettop(L);
+  }
+  Attr attrs[MAX_ATTRS] = {attr_int(0)};
+  bind_apply(L, bind_op(L, "stack"), element, n, attrs);
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
 void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
   index = lua_absindex(L, index);
   Literal l = {.what = what,
@@ -163,18 +241,16 @@ void bind_literal(lua_State *L, int index, Dtype dtype, const char *what) {
   }
   const State *s = bind_state(L);
   /* an op like others, which gradients go through */
-  if (bind_type_at(L, index, &type) && (s->trace || s->tapes)) {
-    Attr attrs[MAX_ATTRS] = {attr_dtype(dtype)};
-    bind_apply(L, bind_op(L, "cast"), &index, 1, attrs);
+  if (bind_type_at(L, index, &type) &&
+      (s->trace || tape_is_recording(s) || bind_is_deferred(L, index))) {
+    push_cast(L, index, dtype);
     return;
   }
   luaL_checkstack(L, 2 * MAX_RANK + 8, NULL);
   measure(L, index, &l, 0);
-  Error e = {0};
-  LuaTensor *u = bind_new_tensor(L);
-  u->tensor = tensor_new(&e, &l.type);
-  bind_check(L, &e);
-  if (type_count(&l.type)) fill(L, index, &l, u->tensor, 0, 0);
+  bool plain = !lua_istable(L, index) || !(s->trace || s->tapes || s->graph);
+  if (plain || !holds_values(L, index, s, 0)) push_numbers(L, index, &l, 0);
+  else push_stacked(L, index, &l, 0);
 }
 
 /* ---- constructors ---- */

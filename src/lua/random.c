@@ -242,6 +242,23 @@ static int set_random_place(lua_State *L) {
   return 0;
 }
 
+/* → seed, eager draws, whether eager results are rounded stochastically */
+static int eager_place(lua_State *L) {
+  const Engine *g = bind_state(L)->engine;
+  lua_pushinteger(L, (lua_Integer)g->seed);
+  lua_pushinteger(L, g->random_count);
+  lua_pushboolean(L, g->eager_rounding >= 0 ? g->eager_rounding : g->numerics.stochastic_rounding);
+  return 3;
+}
+
+/* (seed, eager draws): eager ops draw from there on. */
+static int set_eager_place(lua_State *L) {
+  Engine *g = bind_state(L)->engine;
+  g->seed = (uint64_t)luaL_checkinteger(L, 1);
+  g->random_count = luaL_checkinteger(L, 2);
+  return 0;
+}
+
 void bind_open_random(lua_State *L) {
   static const luaL_Reg functions[] = {{"set_seed", set_seed},
                                        {"set_device_seed", set_device_seed},
@@ -251,6 +268,8 @@ void bind_open_random(lua_State *L) {
                                        {"set_program_counters", set_program_counters},
                                        {"random_place", random_place},
                                        {"set_random_place", set_random_place},
+                                       {"eager_place", eager_place},
+                                       {"set_eager_place", set_eager_place},
                                        {"set_run_number", set_run_number},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);

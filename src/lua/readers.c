@@ -65,7 +65,10 @@ static int read_csv(lua_State *L) {
   CsvOptions o = {.dtype = bind_check_dtype(L, 2),
                   .separator = separator[0],
                   .has_header = lua_toboolean(L, 4)};
-  double fill = luaL_optnumber(L, 6, 0);
+  CsvFill fill = {.number = luaL_optnumber(L, 6, 0)};
+  int is_whole;
+  fill.whole = lua_tointegerx(L, 6, &is_whole);
+  fill.is_whole = is_whole != 0;
   if (!lua_isnoneornil(L, 6)) o.fill = &fill;
   if (lua_istable(L, 5)) {
     lua_Integer n = luaL_len(L, 5);

@@ -25,6 +25,7 @@ static Tape *from(Tape *t) {
   return t;
 }
 static Tape *tape_first(const State *s) { return from(s->tapes); }
+bool tape_is_recording(const State *s) { return tape_first(s) != NULL; }
 static Tape *following(const Tape *t) { return from(t->next); }
 
 /* ---- a tape's memory ---- */
@@ -44,6 +45,7 @@ void tape_clear(Tape *t) {
   for (int i = 0; i < t->reading_count; i++) variable_release(t->reading[i].variable);
   free(t->note);
   free(t->reading);
+  free(t->together);
   tensor_map_clear(&t->known);
   graph_free(t->graph);
   Tape kept = {.state = t->state,
@@ -293,6 +295,20 @@ TapeCall *tape_begin_call(lua_State *L, Program *p, int arguments) {
   return c;
 }
 
+static bool computes_together(const Node *n, void *context) {
+  (void)context;
+  return n->op->eval_collective && !node_is_host(n);
+}
+
+static void note_replicas(const Program *p, Tape *t, const Node *n) {
+  if (p->replicas < 2 && p->all_replicas < 2) return;
+  if (!graph_find(p->traced, computes_together, NULL)) return;
+  if (array_reserve(&t->together, &t->together_capacity, t->together_count + 1,
+                    sizeof *t->together))
+    t->together[t->together_count++] = n;
+  else fail(&t->graph->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+}
+
 static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int inputs, int results,
                       const HostResults *answers) {
   Graph *g = t->graph, *body = g ? graph_copy(p->traced) : NULL;
@@ -323,6 +339,7 @@ static void note_call(lua_State *L, const Program *p, Tape *t, Value **in, int i
     if (!note_reading(t, v, &n->out[p->result_count + i]))
       fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
   }
+  if (n) note_replicas(p, t, n);
   bind_check_graph(L, g);
   tell_collector(L, t);
 }

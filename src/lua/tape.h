@@ -26,6 +26,9 @@ struct Tape {
   TensorMap known; /* maps a tensor to its newest value */
   TapeReading *reading;
   int reading_count, reading_capacity;
+  /* calls of programs whose replicas compute together: only one of them is recorded */
+  const Node **together;
+  int together_count, together_capacity;
   size_t told; /* bytes reported to the collector */
   bool records;
   int depth; /* nesting depth of the callback that it began in */
@@ -35,6 +38,9 @@ struct Tape {
   Tape *next; /* in the list of recording tapes */
 };
 
+/* Whether a tape records what runs now. A tape of a coroutine that has yielded doesn't, nor does a
+ * tape around a callback. */
+bool tape_is_recording(const State *s);
 /* Records an op that has just run on all recording tapes. Its operands are at index[]; a variable's
  * tensor is its own. Its results are at stack positions first … first + out_count - 1. */
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,

@@ -101,6 +101,37 @@ static void read_question(lua_State *L, Tape *t, Question *q) {
   }
 }
 
+/* Marks what depends on a source, and of that, what a target needs. */
+static void mark_between(const Graph *g, const Question *q, bool *depends, bool *needed) {
+  for (int i = 0; i < q->x_count; i++)
+    if (q->xs[i]) depends[q->xs[i]->node->id] = true;
+  for (int i = 0; i < g->node_count; i++)
+    for (int k = 0; k < g->node[i]->in_count; k++)
+      if (depends[g->node[i]->in[k]->node->id]) depends[g->node[i]->id] = true;
+  for (int i = 0; i < q->y_count; i++)
+    if (q->ys[i]) needed[q->ys[i]->node->id] = depends[q->ys[i]->node->id];
+  for (int i = g->node_count - 1; i >= 0; i--)
+    for (int k = 0; needed[g->node[i]->id] && k < g->node[i]->in_count; k++) {
+      int id = g->node[i]->in[k]->node->id;
+      needed[id] = needed[id] || depends[id];
+    }
+}
+
+/* A tape has what replica 0 was given and gave; what replicas sum is of all of them. */
+static void refuse_together(lua_State *L, const Tape *t, const Question *q) {
+  if (!t->together_count) return;
+  size_t nodes = (size_t)t->graph->next_id + 1;
+  bool *depends = lua_newuserdatauv(L, 2 * nodes, 0), *needed = depends + nodes;
+  memset(depends, 0, 2 * nodes);
+  mark_between(t->graph, q, depends, needed);
+  for (int i = 0; i < t->together_count; i++)
+    if (needed[t->together[i]->id])
+      bind_fail(L, ERR_FAILED_PRECONDITION,
+                "GradientTape.gradient: a tape can't go back through a function whose replicas "
+                "compute together; ask for gradients inside of it");
+  lua_pop(L, 1);
+}
+
 static int readings_of(const Tape *t, const Variable *v) {
   int n = 0;
   for (int i = 0; i < t->reading_count; i++) n += t->reading[i].variable == v;
@@ -168,6 +199,7 @@ int tape_gradients(lua_State *L) {
   Question q;
   lua_settop(L, 4);
   read_question(L, t, &q);
+  refuse_together(L, t, &q);
   int from = g->node_count;
   GraphMark mark = graph_mark(g);
   differentiate(L, t, &q);

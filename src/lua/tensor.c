@@ -121,8 +121,10 @@ Tensor *bind_concrete(lua_State *L, int index, const char *what) {
     if (!v->value) bind_initialise(L, index);
     if (!v->value && bind_state(L)->estimating) {
       Error e = {0};
-      v->value = tensor_new(&e, &v->type);
+      Tensor *zeros = tensor_new(&e, &v->type); /* the variable's own value is still to be made */
       bind_check(L, &e);
+      bind_push_tensor(L, zeros);
+      return zeros;
     }
     if (!v->value)
       bind_fail(L, ERR_FAILED_PRECONDITION, "variable '%s' is read before it was initialised",
@@ -161,8 +163,9 @@ void bind_push_held(lua_State *L, int index, const char *what) {
 
 void bind_push_reading(lua_State *L, int index, const char *what) {
   State *s = bind_state(L);
-  if (s->trace) {
-    bind_push_value(L, bind_value(L, index, what), s->trace);
+  TraceRef *ref = s->trace ? s->trace : bind_is_deferred(L, index) ? bind_graph(L) : NULL;
+  if (ref) {
+    bind_push_value(L, bind_value_in(L, ref, index, what), ref);
     return;
   }
   bind_push_held(L, index, what);
@@ -283,7 +286,7 @@ static int row(lua_State *L, lua_Integer i) {
   }
   LuaTensor *u = bind_test_tensor(L, 1);
   const State *s = bind_state(L);
-  bool differentiable = dtype_is_float(type.dtype) && (s->tapes || s->trace);
+  bool differentiable = dtype_is_float(type.dtype) && (s->trace || tape_is_recording(s));
   /* else it is an op like others, which gradients go through */
   if (u && u->tensor && !differentiable) {
     Error e = {0};

@@ -95,11 +95,20 @@ Value *bind_value(lua_State *L, int index, const char *what) {
   return bind_value_in(L, bind_state(L)->trace, index, what);
 }
 
+static void note_graph(const State *s, TraceRef *ref, const LuaTensor *u, const Variable *v) {
+  while (ref->parent) ref = ref->parent;
+  if (ref == s->graph) return;
+  if (v ? v->deferred && v->serial <= ref->variables_before
+        : u && !u->tensor && u->trace == s->graph)
+    ref->meets_graph = true;
+}
+
 Value *bind_value_in(lua_State *L, TraceRef *ref, int index, const char *what) {
   Trace *t = ref->trace;
   LuaTensor *u = bind_test_tensor(L, index);
   Variable *v = u ? NULL : bind_test_variable(L, index);
   Value *value;
+  note_graph(bind_state(L), ref, u, v);
   if (v) {
     value = trace_read(t, v);
   } else if (u && u->value && u->trace->trace && !u->tensor) {
@@ -140,12 +149,21 @@ static int begin(lua_State *L) {
   r->trace->follows = follows;
   r->parent = trace_ref_retain(parent);
   r->is_region = region;
+  r->variables_before = variable_newest();
   r->is_gradient = r->trace->is_gradient = region && lua_toboolean(L, 3);
   r->below = trace_ref_retain(s->trace);
   r->thread = s->thread;
   s->trace = r;
   bind_mark_line(L, r->trace->graph);
   return 0;
+}
+
+/* Whether the root of the current trace has met values or variables of the sessions' graph. */
+static int meets_graph(lua_State *L) {
+  const TraceRef *r = bind_current_trace(L);
+  while (r->parent) r = r->parent;
+  lua_pushboolean(L, r->meets_graph);
+  return 1;
 }
 
 static int writes(lua_State *L) {
@@ -317,6 +335,7 @@ static int written_variables(lua_State *L) {
 void bind_open_trace(lua_State *L) {
   static const luaL_Reg functions[] = {{"trace_begin", begin},
                                        {"trace_depth", depth},
+                                       {"trace_meets_graph", meets_graph},
                                        {"trace_writes", writes},
                                        {"trace_give_up", give_up},
                                        {"trace_argument", argument},

@@ -4,6 +4,7 @@
 #include "dist/instances.h"
 #include "lua/bind.h"
 #include "ops/ops.h"
+#include "transform/trace_gradient.h"
 
 typedef struct LuaVariable {
   Variable *variable;
@@ -140,7 +141,9 @@ static void refuse_type(lua_State *L, const Variable *v, const char *method, con
 static void read_assigned(lua_State *L, const Variable *v, const char *method, const char *op) {
   Type type;
   bool is_tensor = bind_type_at(L, 2, &type);
-  if (!is_tensor || (bind_test_variable(L, 2) && !bind_state(L)->trace)) {
+  const Variable *other = bind_test_variable(L, 2);
+  bool at_once = !bind_state(L)->trace && !v->deferred;
+  if (!is_tensor || (other && !other->deferred && at_once)) {
     lua_pushfstring(L, "%s: the value of variable '%s'", method, v->name);
     bind_literal(L, 2, v->type.dtype, lua_tostring(L, -1));
   } else {
@@ -174,11 +177,7 @@ static int assign_with(lua_State *L, const char *method, const char *op) {
   if (deferred) {
     assign_later(L, v);
   } else if (s->trace) {
-    Value *value = bind_value(L, 2, v->name);
-    Value *operand[2] = {value, trace_first(s->trace->trace, v)};
-    Attr which = attr_int(v->serial);
-    value = op_with(s->trace->trace->graph, "reading", operand, 2, &which);
-    trace_assign(s->trace->trace, v, value);
+    trace_assign_value(s->trace->trace, v, bind_value(L, 2, v->name));
     Error e = s->trace->trace->graph->error;
     bind_check(L, &e);
   } else {
@@ -226,6 +225,7 @@ static int totable(lua_State *L) { return call_method(L, "totable"); }
 static int text(lua_State *L) {
   Variable *v = bind_check_variable(L);
   char buffer[TYPE_TEXT];
+  if (!v->value) bind_initialise(L, 1);
   if (!v->value) {
     lua_pushfstring(L, "variable '%s' %s, not initialised", v->name, type_text(&v->type, buffer));
     return 1;
@@ -238,6 +238,7 @@ static int text(lua_State *L) {
 /* At the prompt: the text of its value, under its own name. */
 static int repr(lua_State *L) {
   Variable *v = bind_check_variable(L);
+  if (!v->value) bind_initialise(L, 1);
   if (!v->value) return text(L);
   bind_concrete(L, 1, v->name);
   if (!luaL_callmeta(L, -1, "__repr")) return text(L);
@@ -267,6 +268,11 @@ static int kept_field(lua_State *L, const char *name) {
                                                               : bind_refuse_field(L, "variable");
 }
 
+static void push_initialised(lua_State *L, const Variable *v) {
+  if (!v->value) bind_initialise(L, 1);
+  lua_pushboolean(L, v->value != NULL);
+}
+
 static int get_field(lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
@@ -288,7 +294,7 @@ static int get_field(lua_State *L) {
   else if (!strcmp(name, "trainable")) lua_pushboolean(L, v->trainable);
   else if (!strcmp(name, "remote")) lua_pushboolean(L, v->remote);
   else if (!strcmp(name, "of_optimizer")) lua_pushboolean(L, v->of_optimizer);
-  else if (!strcmp(name, "initialized")) lua_pushboolean(L, v->value != NULL);
+  else if (!strcmp(name, "initialized")) push_initialised(L, v);
   else if (!strcmp(name, "deferred")) lua_pushboolean(L, v->deferred);
   else if (!strcmp(name, "version")) lua_pushinteger(L, v->version);
   else if (!strcmp(name, "T")) bind_push_transposed(L, 1);

@@ -47,6 +47,143 @@ static int count_stages(const Target *t, const Spread *s, double used) {
   return spread_well || s->tiles <= 64 ? 1 : 2;
 }
 
+/* --- the order of columns --- */
+
+/* Runs of a tensor's elements that lie on consecutive tiles (PL calcLinearTileMapping), cut into
+ * blocks of `row` columns. */
+typedef struct Runs {
+  int64_t total, grain, tiles, each, rest; /* grains of a tile; grains that are left over */
+  int64_t row, block;
+} Runs;
+
+static int64_t run_start(const Runs *r, int64_t tile) {
+  int64_t grains = tile * r->each + tile * r->rest / r->tiles;
+  return grains * r->grain < r->total ? grains * r->grain : r->total;
+}
+
+/* A tile's part of a block: its first column, the one after its last, its elements. */
+typedef struct Part {
+  int64_t first, end, count;
+} Part;
+
+static Part part_of(const Runs *r, int64_t tile, int64_t block) {
+  int64_t from = block * r->block, start = run_start(r, tile), stop = run_start(r, tile + 1);
+  if (start < from) start = from;
+  if (stop > from + r->block) stop = from + r->block;
+  return (Part){(start - from) % r->row, (stop - from) % r->row, stop - start};
+}
+
+/* Whether the part has column c right after the one before it, in one group. Columns of which a
+ * part holds as many rows are a group, so that groups end at its first and last column. */
+static bool has_link(const Runs *r, const Part *p, int64_t c) {
+  if (p->count >= r->row) return c != p->first && c != p->end;
+  int64_t at = (c - p->first + r->row) % r->row;
+  return at > 0 && at < p->count;
+}
+
+/* Columns of the vertex that has column 0 after others; 0 if none does. Workers share the columns
+ * of each group in grains (PL dividePartials). */
+static int64_t turned_columns(const Target *t, const Runs *r, const Part *p, int64_t grain) {
+  if (p->count < r->row || p->first == 0 || p->end == 0) return 0;
+  int64_t grains = ceil_div(r->row, grain), parts = ceil_div(grains, ceil_div(grains, t->workers));
+  int64_t zero = r->row - p->first, group = (p->end - p->first + r->row) % r->row;
+  for (int64_t i = 0; i < parts; i++) {
+    int64_t from = i * grains / parts * grain, to = (i + 1) * grains / parts * grain;
+    if (to > r->row) to = r->row;
+    if (group > from && group <= zero) from = group;
+    if (group < to && group > zero) to = group;
+    if (from < zero && zero < to) return to - from;
+  }
+  return 0;
+}
+
+/* The links that no part of a block's columns has: those of its first whole part, less those that
+ * others have. */
+typedef struct Links {
+  int64_t missing[2];
+  int count; /* -1: no whole part yet */
+  int64_t turned;
+} Links;
+
+static void visit_part(const Target *t, const Runs *r, const Part *p, int64_t grain, Links *l) {
+  int left = 0;
+  for (int i = 0; i < l->count; i++)
+    if (!has_link(r, p, l->missing[i])) l->missing[left++] = l->missing[i];
+  l->count = left;
+  int64_t turned = turned_columns(t, r, p, grain);
+  if (turned > l->turned) l->turned = turned;
+}
+
+static void visit_block(const Target *t, const Runs *r, int64_t block, int64_t grain, Links *l) {
+  int64_t from = block * r->block;
+  /* at or before the first tile of the block, whatever is lost in rounding */
+  double about = (double)from / (double)r->total * (double)r->tiles - 1;
+  int64_t tile = about > 0 ? (int64_t)about : 0;
+  while (run_start(r, tile + 1) <= from) tile++;
+  int64_t first = tile;
+  if (l->count < 0)
+    for (; tile < r->tiles && run_start(r, tile) < from + r->block && l->count < 0; tile++) {
+      Part p = part_of(r, tile, block);
+      if (p.count >= r->row) *l = (Links){{p.first, p.end}, 1 + (p.end != p.first), 0};
+    }
+  if (l->count < 0) return;
+  for (tile = first; tile < r->tiles && run_start(r, tile) < from + r->block; tile++) {
+    Part p = part_of(r, tile, block);
+    visit_part(t, r, &p, grain, l);
+  }
+}
+
+/* The block with the given indices of the kept and of the reduced axes outside of it. */
+static int64_t block_at(const ReduceAxis *axes, int rank, int64_t kept, int64_t reduced) {
+  int64_t block = 0, stride = 1;
+  for (int i = rank - 1; i >= 0; i--) {
+    int64_t extent = axes[i].extent, *index = axes[i].reduced ? &reduced : &kept;
+    block += *index % extent * stride, *index /= extent, stride *= extent;
+  }
+  return block;
+}
+
+/* Sums that a tile has in another order than most: the columns of the largest such vertex, else 0.
+ * A tile whose run begins within a row has its columns as 4 5 6 7 0 1 2 3. PL
+ * (findCommonColumnOrder) follows each column to the next one on any tile. If that closes a circle,
+ * the order is 0 1 2 3 4 5 6 7, and such a tile's sums are copied into it. */
+static int64_t copied_columns(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes,
+                              int rank) {
+  ReduceAxis own[8];
+  int n = 0;
+  for (int i = 0; i < rank; i++)
+    if (axes[i].extent > 1 && n > 0 && own[n - 1].reduced == axes[i].reduced)
+      own[n - 1].extent *= axes[i].extent;
+    else if (axes[i].extent > 1 && n < 8) own[n++] = axes[i];
+  if (n < 2 || own[n - 1].reduced) return 0;
+  int64_t total = 1, kept = 1, reduced = 1, width = (int64_t)vector_width(t, d);
+  for (int i = 0; i < n; i++) {
+    total = times(total, own[i].extent);
+    if (i < n - 2 && own[i].reduced) reduced = times(reduced, own[i].extent);
+    else if (i < n - 2) kept = times(kept, own[i].extent);
+  }
+  /* PL splitRegions: at least 128 bytes, 16 grains, on each tile */
+  int64_t grains = ceil_div(total, width), parts = grains < 16 ? 1 : grains / 16,
+          most = ceil_div(grains, parts < t->tiles ? parts : t->tiles),
+          tiles = ceil_div(grains, most);
+  Runs r = {total,
+            width,
+            tiles,
+            grains / tiles,
+            grains % tiles,
+            own[n - 1].extent,
+            times(own[n - 2].extent, own[n - 1].extent)};
+  if (total >= EXTENT_MAX || r.block <= most * width || most * width < r.row) return 0;
+  int64_t found = 0;
+  for (int64_t k = 0; k < kept; k++) {
+    Links l = {.count = -1};
+    for (int64_t i = 0; i < reduced; i++)
+      visit_block(t, &r, block_at(own, n - 2, k, i), kind == COST_SUM ? 2 * width : width, &l);
+    if (l.count == 0 && l.turned > found) found = l.turned;
+  }
+  return found;
+}
+
 Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxis *axes, int rank) {
   Cost c = cost_free();
   double total = 1;
@@ -82,6 +219,9 @@ Cost cost_reduce_axes(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   double sums = s.outputs * sum_bytes * (cut ? w + 1 : 1),
          collected = mine * sum_bytes * (depth + 1);
   if (stages) c.uneven_bytes = 150 + fmax(0, collected - sums);
+  /* The sums and their copy lie in memory elements of their own. */
+  if (stages && kind != COST_ARG)
+    c.separate_bytes = (double)copied_columns(t, d, kind, axes, rank) * sum_bytes;
   cost_memory(&c, MEMORY_PARTIALS, sums);
   cost_vertex(&c, t, VERTEX_REDUCE, 70, 40);
   return c;

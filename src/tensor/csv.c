@@ -33,13 +33,11 @@ static Status wrong(Csv *c, const char *what) {
               c->column, what);
 }
 
-static bool at_newline(const Csv *c) {
-  if (c->text[c->at] == '\n') return true;
-  return c->text[c->at] == '\r' && c->at + 1 < c->bytes && c->text[c->at + 1] == '\n';
-}
+static bool at_newline(const Csv *c) { return c->text[c->at] == '\n' || c->text[c->at] == '\r'; }
 
 static void skip_newline(Csv *c) {
-  c->at += c->text[c->at] == '\r' ? 2 : 1;
+  bool is_pair = c->text[c->at] == '\r' && c->at + 1 < c->bytes && c->text[c->at + 1] == '\n';
+  c->at += is_pair ? 2 : 1;
   c->line++;
 }
 
@@ -140,6 +138,11 @@ static Status not_a(Csv *c, const char *kind, const char *field) {
               (long long)c->begun, c->column, field, kind, hint(c, field));
 }
 
+static Status too_large(Csv *c, const char *field, Dtype d) {
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s doesn't fit %s", c->path,
+              (long long)c->begun, c->column, field, dtype_name(d));
+}
+
 /* Decimal only; strtod would take hexadecimal too. */
 static Status convert_float(Csv *c, locale_t plain, const char *field, Dtype d, Tensor *t,
                             int64_t index) {
@@ -148,7 +151,9 @@ static Status convert_float(Csv *c, locale_t plain, const char *field, Dtype d, 
   double x = strtod_l(field, &end, plain);
   if (*end || (!named && strspn(field, "0123456789+-.eE") != strlen(field)) || strchr(field, '('))
     return not_a(c, "number", field);
-  return dtype_set(d, t->data, index, x), OK;
+  dtype_set(d, t->data, index, x);
+  if (!named && isinf(dtype_get(d, t->data, index))) return too_large(c, field, d);
+  return OK;
 }
 
 static Status convert_integer(Csv *c, const char *field, Dtype d, Tensor *t, int64_t index) {
@@ -157,9 +162,7 @@ static Status convert_integer(Csv *c, const char *field, Dtype d, Tensor *t, int
   long long x = strtoll(field, &end, 10);
   if (end == field || *end) return not_a(c, "integer", field);
   dtype_set_integer(d, t->data, index, x);
-  if (errno || dtype_get_integer(d, t->data, index) != x)
-    return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: %s doesn't fit %s", c->path,
-                (long long)c->begun, c->column, field, dtype_name(d));
+  if (errno || dtype_get_integer(d, t->data, index) != x) return too_large(c, field, d);
   return OK;
 }
 
@@ -177,17 +180,34 @@ static bool is_missing(const char *field) {
   return false;
 }
 
-static Status fill_missing(Csv *c, const char *field, const double *fill, Tensor *t,
+/* A whole number goes to whole numbers as it is, not as the double that it is near to. */
+static Status set_fill(Csv *c, const CsvFill *fill, Tensor *t, int64_t index) {
+  Dtype d = t->type.dtype;
+  bool fits;
+  if (dtype_is_float(d)) {
+    dtype_set(d, t->data, index, fill->number);
+    fits = isinf(fill->number) || !isinf(dtype_get(d, t->data, index));
+  } else {
+    dtype_set_integer(d, t->data, index, fill->whole);
+    fits = fill->is_whole && dtype_get_integer(d, t->data, index) == fill->whole;
+  }
+  if (fits) return OK;
+  return fail(c->error, ERR_VALUE,
+              "%s: line %lld, column %d: the cell is missing, and fill, %g, doesn't fit %s",
+              c->path, (long long)c->begun, c->column, fill->number, dtype_name(d));
+}
+
+static Status fill_missing(Csv *c, const char *field, const CsvFill *fill, Tensor *t,
                            int64_t index) {
   if (!fill)
     return fail(c->error, ERR_VALUE,
                 "%s: line %lld, column %d: the cell is missing (%s); say what it becomes, fill = 0 "
                 "for all columns or fill = {name = 0}",
                 c->path, (long long)c->begun, c->column, *field ? field : "it is empty");
-  return dtype_set(t->type.dtype, t->data, index, *fill), OK;
+  return set_fill(c, fill, t, index);
 }
 
-static Status convert(Csv *c, locale_t plain, const double *fill, Tensor *t, int64_t index) {
+static Status convert(Csv *c, locale_t plain, const CsvFill *fill, Tensor *t, int64_t index) {
   Dtype d = t->type.dtype;
   if (c->field.used >= NUMBER || strlen(c->field.data) != c->field.used)
     return not_a(c, "number", c->field.data);

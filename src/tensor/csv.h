@@ -3,6 +3,12 @@
 #define IPULUA_TENSOR_CSV_H
 #include "tensor/tensor.h"
 
+typedef struct CsvFill {
+  double number;
+  int64_t whole; /* the same, where is_whole */
+  bool is_whole;
+} CsvFill;
+
 typedef struct CsvOptions {
   Dtype dtype;
   char separator;  /* 0: a comma */
@@ -12,10 +18,10 @@ typedef struct CsvOptions {
   int column_count;
   const char *const *names;
   const int64_t *positions;
-  const double *fill; /* the value of a missing cell (empty, NA, N/A, null); NULL: an error */
+  const CsvFill *fill; /* the value of a missing cell (empty, NA, N/A, null); NULL: an error */
 } CsvOptions;
 
-/* A tensor [records, columns]. Records end with LF or CRLF and have the same number of fields.
+/* A tensor [records, columns]. Records end with LF, CRLF or CR and have the same number of fields.
  * Empty lines are skipped. Numbers may have spaces around them. bool reads 0, 1, true and false.
  * Messages name line and column, both from 1. */
 Status csv_parse(Error *e, const char *path, const void *data, size_t bytes,

@@ -409,3 +409,9 @@ Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_coun
   free(a);
   return g->error.status;
 }
+
+void trace_assign_value(Trace *t, Variable *v, Value *value) {
+  Value *operand[2] = {value, trace_first(t, v)};
+  Attr which = attr_int(v->serial);
+  trace_assign(t, v, op_with(t->graph, "reading", operand, 2, &which));
+}

@@ -24,4 +24,8 @@ typedef struct Recorded {
 Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_count,
                        const Source *source, int source_count, const Recorded *recorded,
                        int recorded_count, Value **dx);
+
+/* From now on v has this value. Readings after it are of the variable: gradients by v count them,
+ * and gradients by what was assigned go through them. */
+void trace_assign_value(Trace *t, Variable *v, Value *value);
 #endif

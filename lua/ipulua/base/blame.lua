@@ -115,6 +115,21 @@ function blame.error(message, kind, at)
   error(message, 0)
 end
 
+-- Lua's own words for a name that is misspelt get the name that is meant, while the frame that
+-- failed is still there.
+local function with_hint(problem)
+  if type(problem) ~= "string" or not problem:find(": attempt to ", 1, true) then return problem end
+  local hinted = require "ipulua.tools.explain".message(problem)
+  return hinted or problem
+end
+
+---pcall for functions of a script: who raises the error again raises it with its hint.
+---@param f function
+---@param ... any
+---@return boolean ok
+---@return any ...
+function blame.pcall(f, ...) return xpcall(f, with_hint, ...) end
+
 -- An error that Lua itself raised in one of the library's files, or while C called it. It doesn't
 -- blame the user.
 local function is_own_mistake(problem, former)

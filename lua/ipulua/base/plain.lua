@@ -20,6 +20,27 @@ function shapes.__index(_, position)
   end
 end
 
+-- The same for lists of objects: layers, weights. A list of numbers may be asked for anything.
+local objects <const> = {}
+for key, value in pairs(getmetatable(core.plain{})) do objects[key] = value end
+function objects.__index(list, position)
+  local caller = position == 0 and rawlen(list) > 0 and debug.getinfo(2, "S")
+  if caller and not blame.is_own(caller.source) then
+    blame.error("there is no position 0: a list's positions count from 1, up to "
+      .. rawlen(list), "value")
+  end
+end
+
+---A list of objects that a script gets; who asks it for position 0 is told where lists begin.
+---@generic T
+---@param list T
+---@return T list itself
+function plain.of_objects(list)
+  local first = type(list) == "table" and plain.is(list) and rawget(list, 1)
+  if type(first) == "table" or type(first) == "userdata" then setmetatable(list, objects) end
+  return list
+end
+
 ---depth + 1, for walks through a script's tables; an error if they are nested without end.
 ---@param depth integer how many tables are around this one
 ---@return integer

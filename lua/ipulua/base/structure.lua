@@ -1,6 +1,7 @@
 -- Nested tables of tensors: taken apart into a list of leaves and a template, put together again. A
 -- leaf is a tensor or a variable; everything else is part of the template.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local locale = require "ipulua.base.locale"
 local plain = require "ipulua.base.plain"
@@ -120,6 +121,18 @@ end
 ---`float32[2, 3]`
 function structure.type_text(dtype, shape)
   return dtype .. "[" .. table.concat(shape, ", ") .. "]"
+end
+
+---An error where an extent is not known.
+---@param what string what has that type
+---@param who string who needs to know it, in the plural
+function structure.check_known(dtype, shape, what, who)
+  for _, extent in ipairs(shape) do
+    if extent < 0 then
+      blame.error(string.format("%s is %s; %s need full static shapes, without -1", what,
+        structure.type_text(dtype, shape), who), "value")
+    end
+  end
 end
 
 return structure

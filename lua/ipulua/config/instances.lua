@@ -186,7 +186,7 @@ end
 
 ---f() on this instance alone: an error in it fails on all.
 function instances.telling(f, ...)
-  local results = table.pack(pcall(f, ...))
+  local results = table.pack(blame.pcall(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
   if state.begun and instances.are_several() then joined.fail(tostring(results[2])) end
   error(results[2], 0)

@@ -25,14 +25,20 @@ local csv_spec <const> = {
 }
 
 -- Fills by name, as columns are chosen; one of a column that isn't read is a slip.
-local function check_fills(who, fill, columns)
+local function check_names(fill, who, columns)
   local known = {}
   for _, column in ipairs(columns) do known[column] = true end
-  for column, value in pairs(fill) do
+  for column in pairs(fill) do
     if not known[column] then
       blame.error(string.format("%s: 'fill' names the column '%s', which isn't read", who,
         tostring(column)), "value")
     end
+  end
+end
+
+local function check_fills(who, fill, columns)
+  check_names(fill, who, columns)
+  for column, value in pairs(fill) do
     if type(value) ~= "number" then
       blame.error(string.format("%s: 'fill' of the column '%s' must be a number, got %s", who,
         tostring(column), args.describe(value)), "type")
@@ -99,12 +105,18 @@ local function number_of(cell)
   return tonumber(cell)
 end
 
+-- Whether float32 makes a finite number infinite, or a small one 0.
+local function is_beyond(x)
+  local narrow = string.unpack("f", string.pack("f", x))
+  return (narrow == 0) ~= (x == 0) or math.abs(narrow) == math.huge and math.abs(x) ~= math.huge
+end
+
 -- Facts about the numbers of a column so far: whether one is a fraction, an integer beyond int32,
--- or an integer that float32 rounds. Also the records of the first integers that float64 rounds and
--- that int64 can't hold.
+-- or a number that float32 can't hold or rounds to another integer. Also the records of the first
+-- integers that float64 rounds and that int64 can't hold.
 local function add_number(shown, x, is_integer, record)
   if not is_integer then
-    shown.fraction = true
+    shown.fraction, shown.rounded = true, shown.rounded or is_beyond(x)
     return
   end
   shown.rounded = shown.rounded or string.unpack("f", string.pack("f", x)) ~= x
@@ -113,7 +125,7 @@ local function add_number(shown, x, is_integer, record)
   elseif math.tointeger(x + 0.0) ~= x then shown.inexact = shown.inexact or record end
 end
 
--- With fractions float32, or float64 for the sake of integers that float32 would round.
+-- With fractions float32, or float64 for the sake of numbers that float32 can't hold.
 local function kind_of(shown)
   if shown.fraction then return shown.rounded and "float64" or "float32" end
   return shown.large and "int64" or "int32"
@@ -145,8 +157,20 @@ local function refuse_rounding(a, name, record, list)
     .. "the column is int64", a.path, record, name, list[record], list[record]), "value")
 end
 
+-- A number that is written in digits is finite.
+local function refuse_infinite(a, name, cells)
+  for i, cell in ipairs(cells) do
+    local x = cell:find("%d") and number_of(cell)
+    if x and math.abs(x) == math.huge then
+      blame.error(string.format("read_csv: %s: record %d, column '%s': %s doesn't fit float64",
+        a.path, i, name, cell), "value")
+    end
+  end
+end
+
 local function convert(a, name, cells)
   local shown = numbers_of(cells)
+  if shown and shown.fraction then refuse_infinite(a, name, cells) end
   if shown and shown.too_large and not shown.fraction then
     refuse_integer(a, name, shown.too_large, cells[shown.too_large])
   end
@@ -173,6 +197,10 @@ local function convert(a, name, cells)
   return core.tensor(list, kind_of(shown)), kind_of(shown)
 end
 
+local function refuse(a, what)
+  blame.error("read_csv: " .. a.path .. ": " .. what, "value")
+end
+
 local read_spec <const> = {
   {"path", "string"}, {"columns", "list", optional = true, says = "names; all by default"},
   {"header", "boolean", true}, separator_row,
@@ -182,29 +210,34 @@ local read_spec <const> = {
 
 ---A table as text (RFC 4180) by columns: {name = a tensor, or a list of strings}. The second result
 ---is the type of each column's cells. Integers are "int32", or "int64" beyond its range. Fractions
----make a column "float32", or "float64" where float32 would round an integer of it. Other columns
----are "text". Without a header the names are "column0" …. A cell that is empty, NA, N/A or null is
----an error, or becomes `fill`.
+---make a column "float32", or "float64" where float32 would round an integer of it or can't hold a
+---number. Other columns are "text". Without a header the names are "column0" …. A cell that is
+---empty, NA, N/A or null is an error, or becomes `fill`.
 ---Shapes: [records] each
----Errors: a missing cell without a fill (with its record and column), an integer that int64 can't
----hold, an integer that float64 rounds beside a fraction, an unknown column, a file that is
----missing: `data.read_csv "nowhere.csv"`
+---Errors: a missing cell without a fill (with its record and column), a number that int64 or
+---float64 can't hold, an integer that float64 rounds beside a fraction, an unknown column, two of
+---one name, a fill of a column that isn't read, an empty file, a file that is missing:
+---`data.read_csv "nowhere.csv"`
 ---@param ... any path, columns, header, separator, fill
 ---@return table<string, any> columns, table<string, string> types
 function csv.read_csv(...)
   local a = args.check("read_csv", read_spec, ...)
   local cells, records = core.read_csv_cells(a.path, a.separator)
-  local names, at = {}, {}
+  if #cells == 0 then refuse(a, "an empty table") end
+  local names, at, twice = {}, {}, {}
   for i, column in ipairs(cells) do
     names[i] = a.header and column[1] or "column" .. i - 1
+    twice[names[i]] = at[names[i]] ~= nil
     at[names[i]] = a.header and table.move(column, 2, records, 1, {}) or column
   end
   local columns, types, told = core.plain{}, core.plain{}, {}
+  if type(a.fill) == "table" then check_names(a.fill, "read_csv", a.columns or names) end
   for i, name in ipairs(a.columns or names) do
     if not at[name] then
       blame.error(string.format("read_csv: %s: no column is called '%s'%s", a.path, tostring(name),
         nearest.hint(tostring(name), names)), "value")
     end
+    if twice[name] then refuse(a, "two columns are called '" .. name .. "'") end
     columns[name], types[name] = convert(a, name, at[name])
     told[i] = name .. ": " .. types[name]
   end

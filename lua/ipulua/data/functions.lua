@@ -4,6 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
 local creation = require "ipulua.base.creation"
 local Dataset = require "ipulua.data.dataset"
 local elements = require "ipulua.data.elements"
@@ -27,6 +28,30 @@ local function check_result(who, template)
       args.describe(template.static)), "type")
   end
   for _, item in ipairs(template.items or {}) do check_result(who, item[2]) end
+end
+
+-- An element as words: how a function that is called with it would take it.
+local function element_words(template)
+  local is_tuple = elements.is_tuple(template)
+  if is_tuple then return counted(#template.items, "value") end
+  local names = {}
+  for _, item in ipairs(template.items or {}) do
+    if type(item[1]) == "string" then names[#names + 1] = item[1] end
+  end
+  if #names == 0 then return template.leaf and "one value" or "one list" end
+  return string.format("one table, with '%s'; function(x) finds x.%s in it",
+    table.concat(names, "', '"), names[1])
+end
+
+-- A function with more parameters than an element has values would find nil in the last ones.
+local function check_parameters(who, f, dataset)
+  local info = type(f) == "function" and debug.getinfo(f, "Su")
+  if not info or blame.is_own(info.source) then return end
+  local declared = info.nparams
+  local given = elements.is_tuple(dataset.template) and #dataset.template.items or 1
+  if declared <= given then return end
+  blame.error(string.format("%s: the function has %s, but an element of the dataset is %s", who,
+    counted(declared, "parameter"), element_words(dataset.template)), "type")
 end
 
 -- Trace f on components of these types → program, template of its results.
@@ -83,11 +108,12 @@ local function unknown_results(who, a, b, template, other)
   return types
 end
 
--- A call that the library itself refuses would fail in Lua, too, and its error stays. The exception
--- are questions for values.
+-- A call that the library itself refuses would fail in Lua, too, and its error stays. So does one
+-- of a misspelt name. The exception are questions for values.
 local function refuse(who, message)
   local own = blame.last and message:sub(-#blame.last.message) == blame.last.message
-  if own and not message:find("is not known while a function is traced", 1, true) then
+  local fails_in_lua = own or message:find("; did you mean '", 1, true)
+  if fails_in_lua and not message:find("is not known while a function is traced", 1, true) then
     error(message, 0)
   end
   blame.error(string.format("%s: the function can't be traced: %s; {eager = true} runs it in Lua, "
@@ -107,8 +133,8 @@ local function trace_function(who, f, dataset)
   end
   local streams, counters, draws = core.random_place()
   local first, second = table.unpack(trials[1])
-  local ok, program, template = pcall(trace_element, who, f, elements.representative(types, first),
-    dataset.template)
+  local ok, program, template = blame.pcall(trace_element, who, f,
+    elements.representative(types, first), dataset.template)
   if not ok and elements.has_unknown(types) then -- it may need longer ones
     first, second = table.unpack(trials[2])
     core.set_random_place(streams, counters, draws)
@@ -237,6 +263,7 @@ end
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
+  check_parameters("map", a.f, self)
   if a.eager or host_strings.components(self.template) then return map_eager(self, a) end
   if a.output_types ~= nil or a.output_shapes ~= nil then
     blame.error("map: output_types and output_shapes are for {eager = true}; a traced function's"
@@ -266,6 +293,7 @@ end
 ---@return Dataset
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
+  check_parameters("filter", a.predicate, self)
   if a.eager or host_strings.components(self.template) then
     return Dataset(self.handle:filter_host(function(leaves)
       return {answer_of((call_with(a.predicate, self, leaves)))}
@@ -280,6 +308,7 @@ end
 
 -- f makes a dataset of an element. The first one's elements give the types of all.
 local function dataset_function(who, f, dataset)
+  check_parameters(who, f, dataset)
   local template
   local make, first = with_sample(dataset, function(leaves)
     local made = call_with(f, dataset, leaves)

@@ -70,7 +70,7 @@ local generator_spec <const> = {
 
 -- f(). An error about a yield, as in a Python generator, explains the form that is needed here.
 local function start(f)
-  local results = table.pack(pcall(f))
+  local results = table.pack(blame.pcall(f))
   if results[1] then return table.unpack(results, 2, results.n) end
   local problem = results[2]
   if type(problem) == "string" and problem:find("attempt to yield", 1, true) then

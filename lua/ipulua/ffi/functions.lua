@@ -10,8 +10,8 @@ return function(base)
     base.as_tensor, base.as_value
   local tracing, set_tracing, is_open = base.tracing, base.set_tracing, base.is_open
   local builder_for, new_value, new_tensor = base.builder_for, base.new_value, base.new_tensor
-  local options_of, ints, note, hold, MAX_RESULTS = base.options_of, base.ints, base.note,
-    base.hold, base.max_results
+  local options_of, ints, note, hold, room = base.options_of, base.ints, base.note, base.hold,
+    base.room
 
   ---A variable keeps its value from one call of a function to the next.
   function ipu.variable(initial, options)
@@ -60,23 +60,36 @@ return function(base)
     end
   end
 
-  ---In a function being traced: the gradients of y for a list of values and variables; false if
-  ---there is no path.
+  -- Calls f for the variables of xs, or for all others, and notes its results.
+  local function gradients_by(f, ctype, builder, y, xs, variables, gradients)
+    local keep, places, out = {}, {}, ffi.new("ipu_value *[?]", #xs + 1)
+    local list = ffi.new(ctype .. "[?]", #xs + 1)
+    for i, x in ipairs(xs) do
+      if base.is_variable(x) == variables then
+        places[#places + 1] = i
+        keep[#places] = variables and x or as_value(x, nil, builder)
+        list[#places - 1] = keep[#places].p
+      end
+    end
+    if #places == 0 then return end
+    check(f(builder, y.p, list, #places, out))
+    for k, i in ipairs(places) do
+      gradients[i] = out[k - 1] ~= nil and new_value(out[k - 1], builder) or false
+    end
+  end
+
+  ---In a function being traced: the gradients of y for a list of values, captured tensors and
+  ---variables; false if there is no path. A variable's gradient is the sum over all its readings.
   function ipu.gradients(y, xs)
     local builder = builder_for("gradients", {y})
     if not builder then raise("gradients: only inside a function given to ipu.func") end
     want("gradients", "xs", xs, "table")
-    local keep, count = {}, base.length_of("gradients", xs) + 1
-    local list, out = ffi.new("ipu_value *[?]", count), ffi.new("ipu_value *[?]", count)
-    for i, x in ipairs(xs) do
-      keep[i] = as_value(x, nil, builder)
-      list[i - 1] = keep[i].p
-    end
-    check(C.ipu_builder_gradients(builder, as_value(y, nil, builder).p, list, #xs, out))
+    base.length_of("gradients", xs)
     local gradients = {}
-    for i = 1, #xs do
-      gradients[i] = out[i - 1] ~= nil and new_value(out[i - 1], builder) or false
-    end
+    y = as_value(y, nil, builder)
+    gradients_by(C.ipu_builder_gradients, "ipu_value *", builder, y, xs, false, gradients)
+    gradients_by(C.ipu_builder_variable_gradients, "ipu_variable *", builder, y, xs, true,
+      gradients)
     return gradients
   end
 
@@ -165,8 +178,8 @@ return function(base)
       compiled = trace(self.f, arguments)
       self.compiled[key] = compiled
     end
-    local out, count = ffi.new("ipu_tensor *[?]", MAX_RESULTS), ffi.new("int[1]")
-    check(C.ipu_function_call(compiled, list, n, out, MAX_RESULTS, count))
+    local out, most, count = room "ipu_tensor *"
+    check(C.ipu_function_call(compiled, list, n, out, most, count))
     hold(arguments)
     local results = {}
     for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end

@@ -99,6 +99,14 @@ return function()
   -- it, also in compiled code.
   local function hold(x) ipu._held = x.p or next(x) end
 
+  -- Room for the results of one call, which are taken before the next call.
+  local max_results = 4096
+  local room_for, results_count = {}, ffi.new("int[1]")
+  local function room(ctype)
+    room_for[ctype] = room_for[ctype] or ffi.new(ctype .. "[?]", max_results)
+    return room_for[ctype], max_results, results_count
+  end
+
   -- A text that C returns through the last argument.
   local function text_of(f, ...)
     local out = ffi.new("const char *[1]")
@@ -110,6 +118,6 @@ return function()
 
   return {
     C = C, ipu = ipu, context = context, check = check, raise = raise, want = want, note = note,
-    hold = hold, text_of = text_of, max_results = 64, -- of one call
+    hold = hold, text_of = text_of, room = room,
   }
 end

@@ -7,8 +7,8 @@ local nearest = require "ipulua.nearest"
 return function(base)
   local C, ipu, context, check, raise, want, ints = base.C, base.ipu, base.context, base.check,
     base.raise, base.want, base.ints
-  local is_tensor, new_tensor, text_of, hold, MAX_RESULTS = base.is_tensor, base.new_tensor,
-    base.text_of, base.hold, base.max_results
+  local is_tensor, new_tensor, text_of, hold, room = base.is_tensor, base.new_tensor,
+    base.text_of, base.hold, base.room
   local Model = {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
@@ -124,17 +124,16 @@ return function(base)
 
   function Model:predict(x, options)
     local xs, n, keep = tensors(x)
-    local out, count = ffi.new("ipu_tensor *[?]", MAX_RESULTS), ffi.new("int[1]")
+    local out, most, count = room "ipu_tensor *"
     local text = as_json("predict", "options", options)
-    check(C.ipu_model_predict(self.p, xs, n, text, out, MAX_RESULTS, count))
+    check(C.ipu_model_predict(self.p, xs, n, text, out, most, count))
     hold(keep)
     local list = received(out, count)
     return unpack(list, 1, count[0])
   end
 
   function Model:get_weights()
-    local most = 4096
-    local out, count = ffi.new("ipu_tensor *[?]", most), ffi.new("int[1]")
+    local out, most, count = room "ipu_tensor *"
     check(C.ipu_model_get_weights(self.p, out, most, count))
     return received(out, count)
   end

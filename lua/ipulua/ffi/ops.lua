@@ -8,8 +8,7 @@ return function(base)
   local C, ipu, context, check, raise = base.C, base.ipu, base.context, base.check, base.raise
   local Tensor, Value, Variable = base.Tensor, base.Value, base.Variable
   local is_tensor, is_value, is_variable = base.is_tensor, base.is_value, base.is_variable
-  local new_tensor, shape_of, hold, MAX_RESULTS = base.new_tensor, base.shape_of, base.hold,
-    base.max_results
+  local new_tensor, shape_of, hold, room = base.new_tensor, base.shape_of, base.hold, base.room
 
   -- Fields and methods of a class; of a name that it doesn't have an error, since nil would be
   -- taken for a value.
@@ -41,6 +40,9 @@ return function(base)
   local function tracing() return builders[coroutine.running() or main] end
   local function set_tracing(builder) builders[coroutine.running() or main] = builder end
 
+  -- By rawequal: == says that a builder is another, freed one at its address.
+  local function is_of(builder, v) return rawequal(v.builder, builder) end
+
   -- Where an op on these belongs; nil: it runs at once.
   local function builder_for(who, operands)
     local builder = tracing()
@@ -48,7 +50,7 @@ return function(base)
       local v = operands[i]
       if is_value(v) then
         builder = builder or is_open[v.builder] and v.builder
-        if v.builder ~= builder then
+        if not is_of(builder, v) then
           raise(who .. ": a value is used outside the function that made it")
         end
       end
@@ -70,15 +72,20 @@ return function(base)
     return ipu.tensor(v, {dtype = dtype})
   end
 
+  local constants = base.constants
   local function as_value(v, dtype, builder)
     if is_value(v) then
-      if v.builder ~= builder then raise("a value is used outside the function that made it") end
+      if not is_of(builder, v) then raise("a value is used outside the function that made it") end
       return v
     end
+    local known = is_tensor(v) and constants[v]
+    if known and is_of(builder, known) then return known end
     local out = ffi.new("ipu_value *[1]")
     if is_variable(v) then check(C.ipu_builder_read(builder, v.p, out))
     else check(C.ipu_builder_constant(builder, as_tensor(v, dtype).p, out)) end
-    return new_value(out[0], builder)
+    local value = new_value(out[0], builder)
+    if is_tensor(v) then constants[v] = value end
+    return value
   end
 
   local function is_operand(v) return is_tensor(v) or is_value(v) or is_variable(v) end
@@ -89,9 +96,9 @@ return function(base)
     for _, v in ipairs(operands) do
       if is_operand(v) then dtype = dtype or v.dtype end
     end
-    local convert, ctype = as_tensor, "ipu_tensor *[?]"
-    if traced then convert, ctype = as_value, "ipu_value *[?]" end
-    local keep, list = {}, ffi.new(ctype, #operands + 1)
+    local convert, ctype = as_tensor, "ipu_tensor *"
+    if traced then convert, ctype = as_value, "ipu_value *" end
+    local keep, list = {}, ffi.new(ctype .. "[?]", #operands + 1)
     for i, v in ipairs(operands) do
       keep[i] = convert(v, dtype, builder)
       list[i - 1] = keep[i].p
@@ -99,10 +106,10 @@ return function(base)
     local good, text = true, nil
     if attributes and next(attributes) ~= nil then good, text = pcall(json.encode, attributes) end
     if not good then raise(op .. ": " .. text) end
-    local out, count = ffi.new(ctype, MAX_RESULTS), ffi.new("int[1]")
+    local out, most, count = room(ctype)
     if traced then
-      check(C.ipu_builder_apply(builder, op, list, #operands, text, out, MAX_RESULTS, count))
-    else check(C.ipu_apply(context, op, list, #operands, text, out, MAX_RESULTS, count)) end
+      check(C.ipu_builder_apply(builder, op, list, #operands, text, out, most, count))
+    else check(C.ipu_apply(context, op, list, #operands, text, out, most, count)) end
     hold(keep)
     local results = {}
     local take = traced and new_value or new_tensor

@@ -117,6 +117,11 @@ return function(base)
     return ffi.cast("const " .. c_type(t) .. " *", C.ipu_tensor_data(t.p))
   end
 
+  -- What a captured tensor is in the function that is being traced: one value, however often it
+  -- is used, until it is written to.
+  local constants = setmetatable({}, {__mode = "k"})
+  base.constants = constants
+
   local kept = setmetatable({}, {__mode = "k"}) -- pointer → the tensor that it leads into
 
   ---The elements as an array of C's. The pointer keeps the tensor; one made from it doesn't.
@@ -146,6 +151,7 @@ return function(base)
       data = array_of("write", data, self.dtype)
     end
     check(C.ipu_tensor_write(context, self.p, data, C.ipu_tensor_bytes(self.p)))
+    constants[self] = nil
     return self
   end
 

@@ -43,7 +43,7 @@ end
 ---No element is negative.
 local NonNeg = declare("NonNeg", {})
 function NonNeg:project(w) -- luacheck: ignore 212
-  return w * ops.cast(ops.greater_equal(w, 0), w.dtype)
+  return ops.where(ops.less(w, 0), ops.zeros_like(w), w)
 end
 
 ---Norms along an axis are 1.

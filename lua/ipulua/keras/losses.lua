@@ -205,6 +205,10 @@ function Loss:__call(y_true, y_pred, sample_weight)
   if args.is_plain(sample_weight) and sample_weight.sample_weight then
     sample_weight = sample_weight.sample_weight
   end
+  if y_pred == nil and args.is_plain(y_true)
+    and (y_true.y_true ~= nil or y_true.y_pred ~= nil) then
+    y_true, y_pred, sample_weight = y_true.y_true, y_true.y_pred, y_true.sample_weight
+  end
   if y_true == nil or y_pred == nil then
     blame.error(string.format("%s: it is called with y_true and y_pred, got no %s", self.__name,
       y_true == nil and "y_true" or "y_pred"), "type")
@@ -219,6 +223,10 @@ end
 local function shape_hint(who, a, b)
   if who:find("ategorical") and #a == #b and a[#a] == 1 and b[#b] > 1 then
     return "; for labels that are numbers of classes there is sparse_categorical_crossentropy"
+  end
+  if who:find("inary") and #a == #b and a[#a] == 1 and b[#b] > 1 then
+    return "; it wants one output, Dense(1), or a label for each output; for numbers of classes "
+      .. "there is sparse_categorical_crossentropy"
   end
   return a[1] ~= b[1] and "; is the dataset batched?" or nil
 end

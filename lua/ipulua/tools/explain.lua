@@ -2,6 +2,7 @@
 -- with the name that was meant. The command asks when an error has reached it, so what the hint
 -- needs is looked for only then, in the frame that failed.
 
+local class = require "ipulua.base.class"
 local elsewhere = require "ipulua.base.elsewhere"
 local nearest = require "ipulua.nearest"
 local plain = require "ipulua.base.plain"
@@ -54,6 +55,63 @@ local function method_hint(found, name, level)
   return known and "; did you mean '" .. known .. "'?"
 end
 
+-- What the names of a frame stand for: its locals, then what its function has from outside.
+local function values_at(level)
+  local list, i = {}, 1
+  while true do
+    local name, value = debug.getlocal(level + 1, i)
+    if not name then break end
+    if name:find("^%a") then list[#list + 1] = value end
+    i = i + 1
+  end
+  local f = debug.getinfo(level + 1, "f").func
+  i = 1
+  while debug.getupvalue(f, i) do
+    list[#list + 1] = select(2, debug.getupvalue(f, i))
+    i = i + 1
+  end
+  return list
+end
+
+-- Names of the fields of an object of the library's classes, or of what it returned as a table.
+local function fields_of(value)
+  local is_object = class.of(value) ~= nil
+  if type(value) ~= "table" or not is_object and not (plain.is(value) and getmetatable(value)) then
+    return nil
+  end
+  local names = is_object and require "ipulua.tools.help".members(value, false) or {}
+  for name in next, value do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+-- A field that isn't there: whose it would be, Lua doesn't tell, so the objects that the frame
+-- knows are asked, and those in their fields.
+local function field_hint(name, level)
+  local seen = {}
+  local function ask(value, deeper)
+    if type(value) ~= "table" or seen[value] == "deeper" then return nil end
+    local names = fields_of(value)
+    if not names then return nil end
+    seen[value] = deeper and "deeper" or "itself"
+    local known, field = pcall(index, value, name)
+    local found = known and field == nil and nearest.find(name, names)
+    if found then return "; did you mean '" .. found .. "'?" end
+    for _, inner in next, deeper and value or {} do
+      local hint = ask(inner, false)
+      if hint then return hint end
+    end
+    return nil
+  end
+  for _, value in ipairs(values_at(level + 1)) do
+    local hint = ask(value, true)
+    if hint then return hint end
+  end
+  return nil
+end
+
 local globals <const> = {
   help = "; help is the prompt's: `ipulua`, or `ipulua -i script.lua`",
   ipu = "; a script begins with `local ipu = require \"ipulua\"`",
@@ -72,9 +130,11 @@ function explain.message(message)
   if walked == "tensor" or walked == "variable" then
     return message .. "; `for i, row in ipairs(x) do` walks over a tensor's rows"
   end
+  if not package.loaded["ipulua.core"] then return nil end
+  local field = message:match(": attempt to [%a ]+ a nil value %(field '([%w_]+)'%)$")
   local found, name = message:match(": attempt to call a (%a+) value %(method '([%w_]+)'%)$")
-  if not name or not package.loaded["ipulua.core"] then return nil end
-  local hint = method_hint(found, name, 3) -- this function, the handler in C, the frame
+  local hint -- 3: this function, the handler in C, the frame
+  if field then hint = field_hint(field, 3) elseif name then hint = method_hint(found, name, 3) end
   return hint and message .. hint
 end
 

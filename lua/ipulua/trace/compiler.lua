@@ -20,13 +20,7 @@ local function check_input(i, x)
   if core.is_variable(x) then x = x:read_value() end
   if not core.is_tensor(x) then x = core.tensor(x, math.type(x) == "integer" and "int32" or nil) end
   local dtype, shape = core.type_of(x)
-  for _, extent in ipairs(shape) do
-    if extent < 0 then
-      blame.error(string.format("ipu_compiler.compile: input %d is %s; compiled functions need "
-        .. "full static shapes, without -1",
-        i, structure.type_text(dtype, shape)), "value")
-    end
-  end
+  structure.check_known(dtype, shape, "ipu_compiler.compile: input " .. i, "compiled functions")
   return x, dtype, shape
 end
 

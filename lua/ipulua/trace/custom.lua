@@ -73,6 +73,7 @@ local function trace(who, f, leaves)
   local inputs = {}
   for i, leaf in ipairs(leaves) do
     local dtype, shape = core.type_of(leaf)
+    structure.check_known(dtype, shape, who .. ": input " .. i, "custom gradients")
     inputs[i] = core.trace_argument(dtype, shape, "input " .. i)
   end
   local outputs, gradient = f(inputs)

@@ -7,6 +7,7 @@ local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local learned = require "ipulua.base.learned"
 local replication = require "ipulua.trace.replication"
 local structure = require "ipulua.base.structure"
 local teams = require "ipulua.config.teams"
@@ -39,7 +40,8 @@ end
 -- scopes that it is called in.
 local function signature(leaves, template, count)
   local team = teams.current()
-  local parts = {count .. structure.key(template), core.scope_key(), team and team.key or ""}
+  local parts = {count .. structure.key(template), core.scope_key(), learned.key(),
+    team and team.key or ""}
   for _, leaf in ipairs(leaves) do
     if core.is_variable(leaf) then
       parts[#parts + 1] = "v" .. core.variable_identity(leaf)
@@ -51,9 +53,10 @@ local function signature(leaves, template, count)
   return table.concat(parts, ";")
 end
 
+-- A variable of sessions is symbolic outside of traced functions.
 local function any_symbolic(leaves)
   for _, leaf in ipairs(leaves) do
-    if core.is_symbolic(leaf) then return true end
+    if core.is_symbolic(leaf) or core.is_deferred(leaf) then return true end
   end
   return false
 end

@@ -3,6 +3,7 @@
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local offering = require "ipulua.base.parts.offering"
 local ops = require "ipulua.ops"
@@ -170,6 +171,23 @@ end
 initializers._aliases = {
   zero = "Zeros", one = "Ones", uniform = "RandomUniform", normal = "RandomNormal",
 }
+
+-- Classes whose `make` can't fail and calls so many random ops where no seed is given. Classes that
+-- scripts derive from them are not among these.
+local random_ops <const> = {[Zeros] = 0, [Ones] = 0, [RandomNormal] = 1, [RandomUniform] = 1,
+  [TruncatedNormal] = 1, [VarianceScaling] = 1}
+for name in pairs(scalings) do random_ops[initializers[name]] = 1 end
+
+---The number of draws from the common sequence that an initializer makes for a weight. nil where
+---that isn't known, as for integers.
+---@param initializer any
+---@param dtype string
+---@return integer?
+function initializers._draws(initializer, dtype)
+  local count = dtype:find("float", 1, true) and random_ops[class.of(initializer)]
+  if not count or initializer.seed then return count and 0 or nil end
+  return count
+end
 
 ---An initializer from its name, its description {class_name =, config =}, or itself.
 ---@param value any

@@ -71,10 +71,11 @@ function loops.check_parameters(f, given, role)
   end
 end
 
-local function symbolic_like(tensors)
+local function symbolic_like(tensors, who)
   local list = {}
   for i, t in ipairs(tensors) do
     local dtype, shape = core.type_of(t)
+    structure.check_known(dtype, shape, who .. ": carried value " .. i, "loops")
     list[i] = core.trace_argument(dtype, shape, "carried " .. i)
   end
   return list
@@ -137,9 +138,21 @@ local function unpack_results(list)
   return table.unpack(list)
 end
 
--- Outside a traced function a loop is a program of its own.
-local function at_once(f, ...)
-  return func.func(f, {name = "loop"})(...)
+local of_sessions <const> = {} -- raised by loops that are a part of the sessions' graph
+
+-- Outside a traced function a loop is a program of its own, unless it reads what sessions compute:
+-- then in_graph(a) makes it a part of their graph.
+local function at_once(f, in_graph, a, ...)
+  local loop = func.func(function(...)
+    local results = table.pack(pcall(f, ...))
+    if core.trace_meets_graph() then error(of_sessions, 0) end
+    if not results[1] then error(results[2], 0) end
+    return table.unpack(results, 2, results.n)
+  end, {name = "loop"})
+  local traced, problem = pcall(loop.concrete, loop, ...)
+  if problem == of_sessions then return unpack_results(tracing.in_graph(in_graph, a)) end
+  if not traced then error(problem, 0) end
+  return loop(...)
 end
 
 local repeat_spec <const> = {
@@ -174,7 +187,8 @@ local function trace_repeat(a)
   local _ <close> = enter_loop("repeat", a.static or math.tointeger(a.n))
   core.trace_begin(true)
   core.trace_argument("int32", {}, "iteration")
-  local given, n = body_arguments("repeat_n", a.body, symbolic_like(carried), a.infeed_queue)
+  local given, n = body_arguments("repeat_n", a.body, symbolic_like(carried, "repeat_n"),
+    a.infeed_queue)
   local results = check_results("repeat_n", carried, table.pack(a.body(table.unpack(given, 1, n))))
   return core.end_repeat(count, carried, results)
 end
@@ -207,7 +221,7 @@ function loops.repeat_n(...)
     return unpack_results(trace_repeat{n = count, static = math.tointeger(a.n), body = a.body,
       inputs = {...},
       infeed_queue = a.infeed_queue})
-  end, count_tensor(a.n, "repeat_n"), table.unpack(carried))
+  end, trace_repeat, a, count_tensor(a.n, "repeat_n"), table.unpack(carried))
 end
 
 local while_spec <const> = {
@@ -274,7 +288,7 @@ function trace_while(a)
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("while")
   core.trace_begin(true)
-  local given = symbolic_like(carried)
+  local given = symbolic_like(carried, "while_loop")
   loops.check_parameters(a.condition, #given, "while_loop condition")
   local test = check_test(a.condition(table.unpack(given)))
   if core.trace_writes() then
@@ -283,7 +297,8 @@ function trace_while(a)
   end
   local condition = core.suspend{test}
   core.trace_begin(true)
-  local values, n = body_arguments("while_loop", a.body, symbolic_like(carried), a.infeed_queue)
+  local values, n = body_arguments("while_loop", a.body, symbolic_like(carried, "while_loop"),
+    a.infeed_queue)
   local results = check_results("while_loop", carried,
     table.pack(a.body(table.unpack(values, 1, n))))
   local body = core.suspend(results)
@@ -307,7 +322,7 @@ function loops.while_loop(...)
     return unpack_results(trace_while{condition = a.condition, body = a.body, inputs = {...},
       infeed_queue = a.infeed_queue,
       maximum_iterations = a.maximum_iterations})
-  end, table.unpack(carried_list(a.inputs, "while_loop")))
+  end, trace_while, a, table.unpack(carried_list(a.inputs, "while_loop")))
 end
 
 -- In a traced function the loop's body runs once, between the iterator's two calls.

@@ -8,6 +8,7 @@ local enumeration = require "ipulua.base.enumeration"
 local names = require "ipulua.trace.name_scopes"
 local operation = require "ipulua.trace.operation"
 local placement = require "ipulua.trace.placement"
+local postponed = require "ipulua.trace.postponed"
 local scope = require "ipulua.base.scope"
 local session_graph = require "ipulua.trace.session_graph"
 local structure = require "ipulua.base.structure"
@@ -110,37 +111,26 @@ function variables.make_alone(...)
   return variables.make(...)
 end
 
--- variables that have no value yet → function that makes it
-local postponed = setmetatable({}, {__mode = "k"})
-
----A variable whose value make() gives; where programs are only priced it has none, whatever its
----size.
+---A variable whose value make() gives. If `draws` is known, or if programs are only priced, the
+---value is made when it is first read.
 ---@param name string
 ---@param dtype string
 ---@param shape integer[]
 ---@param trainable boolean
 ---@param make fun(): any
-function variables.make(name, dtype, shape, trainable, make)
+---@param draws integer? the eager random ops that make() calls
+function variables.make(name, dtype, shape, trainable, make, draws)
+  local later = make
   if not core.is_estimating() then
+    later = draws and not teams.current() and postponed.drawing(make, draws)
+  end
+  if not later then
     return variables.Variable{tracing.outside(make), name = name, trainable = trainable}
   end
-  local v = variables.declare(unique(name), dtype, shape, trainable)
-  postponed[v] = make
+  local v = variables.declare(unique(names.qualified(name)), dtype, shape, trainable)
+  postponed.note(v, later)
   return v
 end
-
-core.set_initialiser(function(v)
-  if core.is_estimating() then return end
-  local id = core.variable_identity(v)
-  for each, make in pairs(postponed) do
-    -- finalised ones stay for a while
-    if core.is_variable(each) and core.variable_identity(each) == id then
-      postponed[each] = nil
-      core.set_variable(v, tracing.outside(make))
-      return
-    end
-  end
-end)
 
 ---A variable without a value yet.
 function variables.declare(name, dtype, shape, trainable)
@@ -191,7 +181,7 @@ end)
 ---from each global_variables_initializer.
 function variables.with_initial_value(v, f)
   initialisers[v] = f
-  if core.is_estimating() then postponed[v] = f
+  if core.is_estimating() then postponed.note(v, f)
   else core.set_variable(v, tracing.outside(f)) end
   return v
 end
@@ -200,7 +190,7 @@ local function initialise(items)
   if core.is_estimating() then return end
   for _, item in ipairs(items) do
     local v, f = item[1], item[2]
-    local ok, message = pcall(function()
+    local ok, message = blame.pcall(function()
       core.set_variable(v, core.tensor(tracing.outside(f), v.dtype))
     end)
     if not ok then error(message, 0) end

@@ -280,6 +280,35 @@ describe("model:summary", function()
     return table.concat(lines, "\n")
   end
 
+  it("shows the layers of models in the model", function()
+    local inner = keras.Sequential{layers.Dense{4, input_shape = {3}, name = "a"},
+      layers.Dense{2, name = "b"}, name = "inner"}
+    local middle = keras.Sequential{inner, layers.Dense{5, name = "c"}, name = "middle"}
+    local outer = keras.Sequential{middle, layers.Dense{1, name = "d"}, name = "outer"}
+    local function lines_of(style, expand_nested)
+      local lines = {}
+      outer:summary{style = style, expand_nested = expand_nested, line_length = 65,
+        print_fn = function(line) lines[#lines + 1] = line end}
+      return table.concat(lines, "\n")
+    end
+    local expanded = lines_of("classic", true)
+    assert.matches([[
+|---------------------------------------------------------------|
+| inner (Sequential)         (None, 2)                 26       |
+||-------------------------------------------------------------||
+|| a (Dense)                 (None, 4)                 16      ||
+|| b (Dense)                 (None, 2)                 10      ||
+|---------------------------------------------------------------|
+| c (Dense)                  (None, 5)                 15       |
+-----------------------------------------------------------------
+_________________________________________________________________
+d (Dense)]], expanded, 1, true)
+    assert.matches("\nTotal params: 47\n", expanded)
+    assert.is_nil(lines_of("classic"):find("a (Dense)", 1, true))
+    assert.matches("│ middle .*│ └ inner .*│ └└ a .*│ └└ b .*│ └ c .*│ d ",
+      lines_of("modern", true))
+  end)
+
   it("refuses a model that is not built", function()
     for _, model in ipairs{keras.Sequential{layers.Dense(1), name = "bare"}, Own()} do
       local ok, message = pcall(function() model:summary() end)

@@ -54,7 +54,9 @@ function optimizers.random(name)
   end
   steps = math.max(math.min(steps, most_numbers // size), 3)
   local inputs = {}
-  for i = 1, count do inputs[i] = normal(shapes[i]) end
+  for i = 1, count do -- biases begin with zeros
+    inputs[i] = normal(shapes[i]) * (math.random(3) > 1 and 1 or 0)
+  end
   for i = 1, count do
     local stacked = {steps, table.unpack(shapes[i])}
     inputs[count + i] = normal(stacked) * 10 ^ math.random(-3, 1)

@@ -96,7 +96,7 @@ end
 
 function makers.enumerate(ds)
   local start = math.random(0, 9)
-  return ds:enumerate(start):map(function(n, x, i) return x, i + n end), {start}
+  return ds:enumerate(start):map(function(n, pair) return pair[1], pair[2] + n end), {start}
 end
 
 -- Order is the only thing that it changes, so it comes last.
@@ -111,7 +111,7 @@ end
 function makers.zip(ds, state)
   if state.batched then return nil end
   local n = math.random(0, 3)
-  return data.zip(ds, ds:skip(n)):map(function(x, i, y, j) return x + y, i + j end), {n}
+  return data.zip(ds, ds:skip(n)):map(function(a, b) return a[1] + b[1], a[2] + b[2] end), {n}
 end
 
 local sources = {}

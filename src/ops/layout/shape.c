@@ -32,8 +32,8 @@ static Status infer_reshape(Error *e, Node *n) {
                 shape_text(x, from), (long long)count, plural(count), count == 1 ? "esn't" : "n't",
                 shape_text(&t, to));
   if (open >= 0) t.shape[open] = count / known;
-  n->out[0].type = t;
-  return set_ints(e, n, 0, t.shape, t.rank);
+  n->out[0].type = t; /* the attribute keeps its -1, which other extents are found by in a copy */
+  return OK;
 }
 
 static void grad_reshape(Graph *g, const Node *n, Value *const *dy, Value **dx) {

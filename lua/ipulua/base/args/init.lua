@@ -12,6 +12,7 @@
 -- table is copied for each call.
 --   optional = true     nil is allowed
 --   choices = {…}       the values allowed; strings in any letter case
+--   synonyms = {…}      other names of choices: {binary = "multi_hot"}
 --   range = "[0, 1)"    the numbers allowed, also in lists of numbers
 --   check = f           f(value) returns nil, or words that complete "'name' …"
 --   by_name = true      it and the rows after it have no position

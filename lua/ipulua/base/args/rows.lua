@@ -194,6 +194,7 @@ local function compile_row(row)
       compiled.is_choice[choice] = choice
       if type(choice) == "string" then compiled.is_choice[choice:lower()] = choice end
     end
+    for former, choice in pairs(row.synonyms or {}) do compiled.is_choice[former] = choice end
   end
   return compiled
 end

@@ -80,6 +80,9 @@ end
 ---@param name string
 ---@param training boolean?
 function context.enter(name, training)
+  if type(name) ~= "string" then -- before anything is entered
+    blame.error("a layer's name must be a string, its field 'name' is " .. type(name), "type")
+  end
   if context.depth >= deepest then
     blame.error(string.format("layer '%s' is called inside itself, or layers are nested deeper "
       .. "than %d", name, deepest), "runtime")

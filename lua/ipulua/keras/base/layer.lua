@@ -2,12 +2,14 @@
 -- `build(input_shape)`, which makes weights, and `call(x, {training =, mask =})`.
 
 local about = require "ipulua.base.parts.about"
+local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local layer_calls = require "ipulua.keras.base.layer_calls"
 local layer_fields = require "ipulua.keras.base.layer_fields"
 local layer_losses = require "ipulua.keras.base.layer_losses"
+local layer_nodes = require "ipulua.keras.base.layer_nodes"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local log = require "ipulua.base.log"
 local names = require "ipulua.base.parts.names"
@@ -78,9 +80,14 @@ local function of_policy(self, name)
 end
 
 function properties.dtype(self) return of_policy(self, "variable_dtype") or "float32" end
+function properties.dtype_policy(self) return kept(self, "policy") end
 function properties.compute_dtype(self) return of_policy(self, "compute_dtype") or "float32" end
 
 function Layer.setters.trainable(self, value)
+  if type(value) ~= "boolean" then
+    blame.error(string.format("layer '%s': 'trainable' must be true or false, got %s",
+      tostring(rawget(self, "name")), args.describe(value)), "type")
+  end
   layer_fields.keep(self, "_trainable", value)
   for _, layer in ipairs(self:sublayers()) do layer.trainable = value end
 end
@@ -181,7 +188,8 @@ function Layer:get_config()
   tell_lost_arguments(class.of(self))
   local config = parts.config(self)
   config.name, config.trainable = self.name, self.trainable
-  config.dtype = of_policy(self, "name")
+  local policy = self.dtype_policy
+  config.dtype = policy and policy.name
   config.weights, config.batch_input_shape = nil, kept(self, "batch_input_shape")
   config.input_shape, config.batch_size, config.input_dim = nil, nil, nil
   return config
@@ -214,9 +222,9 @@ end
 -- ------------------------------------------------ fields, weights, losses and metrics, calls:
 -- files of their own
 
-for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls} do
+for _, part in ipairs{layer_fields, layer_weights, layer_losses, layer_calls, layer_nodes} do
   for name, f in pairs(part.methods) do Layer[name] = f end
-  for name, f in pairs(part.properties) do properties[name] = f end
+  for name, f in pairs(part.properties or {}) do properties[name] = f end
 end
 layer_fields.Layer = Layer
 layer_fields.reserve(Layer)

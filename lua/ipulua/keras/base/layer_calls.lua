@@ -21,7 +21,6 @@ local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 ---@class Layer
 local Layer = {} -- functions of this file for the class
-local properties = {}
 
 -- ------------------------------------------------ what layers define
 
@@ -175,7 +174,7 @@ function Layer:build_once(input_shape)
     local inside = path[#path] == self.name
     if not inside then context.path = context.extended(self.name) end
     keep(self, "_building", true)
-    local ok, problem = pcall(self.build, self, input_shape)
+    local ok, problem = blame.pcall(self.build, self, input_shape)
     keep(self, "_building", nil)
     context.path = path
     if not ok then error(problem, 0) end
@@ -243,6 +242,13 @@ end
 
 -- ------------------------------------------------ calling
 
+-- Tensors among the options of a library's layer are inputs, too, but for masks.
+local function autocast_options(self, options)
+  for _, name in ipairs(class.of(self).call_options or {}) do
+    if options[name] ~= nil then options[name] = autocast(self, options[name]) end
+  end
+end
+
 -- A call's options. Options that aren't given come from the calls around it.
 local function complete(options, inputs)
   local passed = {}
@@ -298,6 +304,7 @@ local function run(self, given, options)
     for i = 1, given.n do given[i] = autocast(self, given[i]) end
   end
   local passed = complete(options, given[1])
+  if self.autocast ~= false then autocast_options(self, passed) end
   given[given.n + 1] = passed
   local results
   do
@@ -419,24 +426,4 @@ function Layer:compute_output_shape(input_shape)
   return nest.map(function(leaf) return leaf.shape end, types[1])
 end
 
--- ------------------------------------------------ in functional models
-
-local function of_only_node(self, what)
-  if #kept(self, "nodes") == 0 then
-    blame.error(string.format("layer '%s' has no %s: it was not called with the tensors of a "
-      .. "functional model", self.name, what),
-      "value")
-  end
-  return kept(self, "nodes")[1]
-end
-
-function properties.input(self) return of_only_node(self, "input").inputs end
-function properties.output(self) return of_only_node(self, "output").outputs end
-function properties.output_shape(self)
-  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "output shape").outputs)
-end
-function properties.input_shape(self)
-  return nest.map(function(leaf) return leaf.shape end, of_only_node(self, "input shape").inputs)
-end
-
-return {methods = Layer, properties = properties, guard = guard}
+return {methods = Layer, guard = guard}

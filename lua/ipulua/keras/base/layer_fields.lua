@@ -9,6 +9,7 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local layer_weights = require "ipulua.keras.base.layer_weights"
 local nest = require "ipulua.base.nest"
+local plain = require "ipulua.base.plain"
 
 ---@class Layer
 local Layer = {} -- functions of this file for the class
@@ -164,10 +165,16 @@ local function names_of(layer)
   return names and names.list or {}
 end
 
+-- Fields that every layer or model is born with: what is put there is not looked through.
+local marks <const> = {"built", "stop_training"}
+
 ---Before a call: variables that replaced another value of their field are given in the dtype of the
 ---arithmetic, too.
 ---@package
 function Layer:settle_fields()
+  for _, key in ipairs(marks) do
+    if type(rawget(self, key)) == "table" then refuse(self, key, "a mark") end
+  end
   if not is_mixed(self) then return end
   for _, key in ipairs(names_of(self)) do
     local value = rawget(self, key)
@@ -183,7 +190,7 @@ function fields.read(layer, key)
   local value = c[key]
   if value ~= nil then return value end
   local property = c.properties[key]
-  if property then return core.plain(property(layer)) end
+  if property then return plain.of_objects(core.plain(property(layer))) end
   local all = rawget(layer, key_of_kept)
   if all and all[key] ~= nil then return all[key] end
   local cast = rawget(layer, automatic)

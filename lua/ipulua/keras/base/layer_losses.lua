@@ -60,18 +60,28 @@ local function named_metric(self, name)
   return metric
 end
 
+-- A value that a metric gave is that metric's: it shows its mean already, under its own name.
+local function show_metric(self, metric)
+  for _, each in ipairs(self:all_metrics()) do
+    if rawequal(each, metric) then return end
+  end
+  self._metrics[#self._metrics + 1] = metric
+end
+
 local metric_rows <const> = {
   {"name", "string"}, {"aggregation", "string", "mean", choices = {"mean"}},
 }
 
 ---Shows the mean of a value as a metric of the model; outside of calls the value is a tensor of a
----functional model.
+---functional model. The value of a metric object is shown by that object, under its name.
 ---Shapes: value any, averaged
 ---Errors: a value without a name: `keras.layers.Layer():add_metric(x)`
 ---@param value any tensor
 ---@param options {name: string, aggregation: string?}?
 function Layer:add_metric(value, options)
   self:ensure_initialised()
+  local origin = require "ipulua.keras.metrics.base".origin(value)
+  if origin then return show_metric(self, origin) end
   local name = args.check("add_metric", metric_rows, options).name
   local metric = named_metric(self, name)
   if KerasTensor.is(value) then return self:watch("add_metric", value, name) end

@@ -5,7 +5,10 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
+local held = require "ipulua.keras.base.held"
+local initializers = require "ipulua.trace.initializers"
 local parts = require "ipulua.base.parts"
+local plain = require "ipulua.base.plain"
 local shapes = require "ipulua.keras.base.shapes"
 local teams = require "ipulua.config.teams"
 local variables = require "ipulua.trace.variables"
@@ -28,14 +31,20 @@ local function default_initializer(dtype)
   return dtype:find("float") and "glorot_uniform" or "zeros"
 end
 
--- Drawn as outside of steps, also where a step that runs eagerly makes the weight.
-local function initial_value(initializer, dtype, shape)
-  if type(initializer) == "number" then return core.full(shape, initializer, dtype) end
-  local run = core.set_run_number(nil)
-  local value = parts.get("initializer", initializer or default_initializer(dtype))(shape,
-    {dtype = dtype})
-  core.set_run_number(run)
-  return value
+-- A function that gives a weight its first value, and how many eager ops of random numbers it
+-- calls, nil for initializers of which that isn't known. Numbers are drawn as outside of steps,
+-- also where a step that runs eagerly makes the weight.
+local function first_value(initializer, dtype, shape)
+  if type(initializer) == "number" then
+    return function() return core.full(shape, initializer, dtype) end, 0
+  end
+  local made = parts.get("initializer", initializer or default_initializer(dtype))
+  return function()
+    local run = core.set_run_number(nil)
+    local value = made(shape, {dtype = dtype})
+    core.set_run_number(run)
+    return value
+  end, initializers._draws(made, dtype)
 end
 
 local function check_extents(self, name, shape)
@@ -68,7 +77,7 @@ function Layer:add_weight(...)
   local shape = type(a.shape) == "table" and a.shape or {a.shape}
   check_extents(self, a.name, shape)
   local v = variables.make(path_of(self) .. "/" .. a.name, dtype, shape, a.trainable,
-    function() return initial_value(a.initializer, dtype, shape) end)
+    first_value(a.initializer, dtype, shape))
   v.weight_name = a.name
   teams.note_weight(v)
   v.constraint = parts.get("constraint", a.constraint)
@@ -138,7 +147,7 @@ function properties.variables(self) return self.weights end
 function Layer:get_weights()
   local list = {}
   for i, v in ipairs(self.weights) do list[i] = v:read_value() end
-  return core.plain(list)
+  return plain.of_objects(core.plain(list))
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
@@ -166,7 +175,11 @@ function Layer:set_weights(values)
         .. "value given has %s", i,
         self.name, v.name, shapes.text(v.shape), shapes.text(value.shape)), "value")
     end
-    tensors[i] = value.dtype == v.dtype and value or value:cast(v.dtype)
+    tensors[i] = value.dtype == v.dtype and value or held.cast(value, v.dtype)
+    if not tensors[i] then
+      blame.error(string.format("set_weights: weight %d of layer '%s', %s, is %s, which can't hold "
+        .. "the given values, %s", i, self.name, v.name, v.dtype, value.dtype), "value")
+    end
   end
   for i, v in ipairs(weights) do v:assign(tensors[i]) end
 end

@@ -65,7 +65,7 @@ end
 ---@return any
 function together.check(model, who, f)
   if not together.is_one_of_several(model) then return f() end
-  local results = table.pack(pcall(f))
+  local results = table.pack(blame.pcall(f))
   local problem = not results[1] and words_of(results[2]) or nil
   raise_first(who, instances.exchange(who, who, {problem = problem}), results[2])
   return table.unpack(results, 2, results.n)

@@ -207,16 +207,20 @@ function checkpoint.members(list)
   }
 end
 
--- A model that is not built has no variables for the file's weights, which would be passed over
+-- A layer that is not built has no variables for the file's weights, which would be passed over
 -- without a word.
 local function check_built(who, list, entries, weights)
-  local count = 0
-  for _ in pairs(weights) do count = count + 1 end
-  if count <= #entries then return end
+  local known, left = {}, {}
+  for _, entry in ipairs(entries) do known[entry.path] = true end
+  for name in pairs(weights) do
+    if not known[name] then left[#left + 1] = name end
+  end
   for _, object in ipairs(list) do
-    if object.kind == "layer" and #kept_weights.paths(object.value) == 0 then
-      blame.error(string.format("%s: '%s' has no weights yet; build it first", who, object.key),
-        "value")
+    local layer = object.kind == "layer"
+      and kept_weights.unbuilt(object.value, prefix_of(object, list), left)
+    if layer then
+      blame.error(string.format("%s: '%s' has no weights yet; build it first", who,
+        rawequal(layer, object.value) and object.key or layer.name), "value")
     end
   end
 end
@@ -240,8 +244,8 @@ function checkpoint.plan(who, list, saved)
   local weights, metadata = saved.member("weights.safetensors")
   local slots = saved.member("optim.safetensors") or {}
   local entries, alone = entries_of(list)
-  check_built(who, list, entries, weights or {})
   entries = kept_weights.as_in_file(entries, weights or {}, metadata)
+  check_built(who, list, entries, weights or {})
   local plans = {(kept_weights.plan(who, entries, weights or {})),
     (kept_weights.plan(who, alone, saved.member("variables.safetensors") or {}))}
   local graph_optimizers = {}

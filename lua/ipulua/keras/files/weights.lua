@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local formats = require "ipulua.keras.files.formats"
+local held = require "ipulua.keras.base.held"
 local json = require "ipulua.base.json"
 local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
@@ -30,8 +31,16 @@ local function free_path(taken, path)
   return free
 end
 
--- Visits each variable once, with its path: layers of a model by their names, others by the field
--- that holds them. seen: variables; taken: paths.
+-- Layers of a model are found by their names, others by the field that holds them.
+local function each_sublayer(layer, prefix, visit)
+  local is_graph = layer._graph or layer._stack
+  for i, inner in ipairs(layer:sublayers()) do
+    local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
+    visit(inner, prefix .. name .. "/")
+  end
+end
+
+-- Visits each variable once, with its path. seen: variables; taken: paths.
 local function walk_weights(layer, prefix, seen, taken, visit)
   for _, v in ipairs(layer:own_variables()) do
     local id = core.variable_identity(v)
@@ -40,11 +49,28 @@ local function walk_weights(layer, prefix, seen, taken, visit)
       visit(free_path(taken, prefix .. leaf_name(v)), v)
     end
   end
-  local is_graph = layer._graph or layer._stack
-  for i, inner in ipairs(layer:sublayers()) do
-    local name = is_graph and inner.name or layer:place_of(inner) or tostring(i)
-    walk_weights(inner, prefix .. name .. "/", seen, taken, visit)
+  each_sublayer(layer, prefix, function(inner, path)
+    walk_weights(inner, path, seen, taken, visit)
+  end)
+end
+
+---A layer in it that has no weights yet, though a file has tensors for it; nil where there is none.
+---@param layer Layer
+---@param prefix string of its weights' paths
+---@param left string[] names of the file's other tensors
+---@return Layer?
+---@package
+function weights.unbuilt(layer, prefix, left)
+  if not layer.built then
+    for _, name in ipairs(left) do
+      if name:sub(1, #prefix) == prefix then return layer end
+    end
   end
+  local found
+  each_sublayer(layer, prefix, function(inner, path)
+    found = found or weights.unbuilt(inner, path, left)
+  end)
+  return found
 end
 
 ---The weights of a layer or model: a list of {path =, variable =}. No two have one path.
@@ -121,25 +147,6 @@ function weights.check_shape(who, name, v, t)
     who, name, got, want), "value")
 end
 
--- Whether two tensors of one dtype and shape are equal, element by element; NaN equals itself.
-local function same_values(a, b)
-  local equal = core.ops.equal(a, b)
-  if a.dtype:find("float") then
-    equal = core.ops.logical_or(equal, core.ops.logical_and(core.ops.is_nan(a), core.ops.is_nan(b)))
-  end
-  return core.ops.reduce_all(equal):item()
-end
-
--- Rounding between floats is intended, as for a float32 model loaded into a float16 one. But no
--- number may become infinite, or be cut to the greatest number.
-local function is_held(t, cast)
-  local back <const>, ops <const> = cast:cast(t.dtype), core.ops
-  if not (t.dtype:find("float") and cast.dtype:find("float")) then return same_values(t, back) end
-  local lost = ops.less(ops.abs(back), ops.mul(ops.abs(t), 0.99))
-  return same_values(ops.is_finite(t), ops.is_finite(cast))
-    and not ops.reduce_any(ops.logical_and(lost, ops.greater(ops.abs(t), 1))):item()
-end
-
 ---A file's tensor in the dtype of the weight; refused where the shapes differ, or the weight's
 ---dtype can't hold its values.
 ---@param who string
@@ -151,8 +158,8 @@ end
 function weights.fitted(who, name, v, t)
   weights.check_shape(who, name, v, t)
   if t.dtype == v.dtype then return t end
-  local cast = t:cast(v.dtype)
-  if is_held(t, cast) then return cast end
+  local cast = held.cast(t, v.dtype)
+  if cast then return cast end
   blame.error(string.format("%s: weight '%s' is %s in the file, with values that the model's %s "
     .. "can't hold", who, name, t.dtype, v.dtype),
     "value")

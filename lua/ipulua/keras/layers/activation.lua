@@ -66,7 +66,7 @@ function ELU:call(x) return ops.nn.elu(x, {alpha = self.alpha}) end
 ---@class ThresholdedReLU: Layer
 local ThresholdedReLU = declare("ThresholdedReLU", {{"theta", "number", 1, range = "[0, inf)"}})
 function ThresholdedReLU:call(x)
-  return x * ops.cast(ops.greater(x, self.theta), x.dtype)
+  return ops.where(ops.less_equal(x, self.theta), ops.zeros_like(x), x)
 end
 
 -- The number by which masked elements are lowered before the softmax.

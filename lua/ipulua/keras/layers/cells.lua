@@ -5,6 +5,7 @@ local Layer = require "ipulua.keras.base.layer"
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
 
@@ -301,10 +302,20 @@ function StackedRNNCells:get_initial_state(batch_size, dtype)
   return states
 end
 
+-- How many states a cell has; one of cells has those of all.
+local function state_count(cell)
+  if not class.is_a(cell, StackedRNNCells) then
+    return type(cell.state_size) == "table" and #cell.state_size or 1
+  end
+  local count = 0
+  for _, inner in ipairs(cell.cells) do count = count + state_count(inner) end
+  return count
+end
+
 function StackedRNNCells:call(x, states, options)
   local new, at = {}, 1
   for _, cell in ipairs(self.cells) do
-    local count = type(cell.state_size) == "table" and #cell.state_size or 1
+    local count = state_count(cell)
     local own = table.move(states, at, at + count - 1, 1, {})
     local after
     x, after = cell(x, own, {training = options.training})

@@ -152,6 +152,13 @@ end
 
 function InputLayer:call(x) return x end -- luacheck: ignore 212
 
+-- How many elements a sample has; no quotient, since a batch may have no sample.
+local function sample_size(x)
+  local count = 1
+  for axis, extent in ipairs(x.shape) do count = axis > 1 and count * extent or 1 end
+  return count
+end
+
 ---Everything but the batch in one axis.
 ---@class Flatten: Layer
 local Flatten = declare("Flatten", {
@@ -165,7 +172,7 @@ function Flatten:call(x)
     perm[#perm + 1] = 1
     x = ops.transpose(x, perm)
   end
-  return ops.reshape(x, {shape[1], shape[1] > 0 and x.size // shape[1] or 1})
+  return ops.reshape(x, {shape[1], sample_size(x)})
 end
 
 ---The same elements in another shape; one extent may be -1.
@@ -177,11 +184,13 @@ end
 function Reshape:call(x)
   local shape = {x.shape[1]}
   table.move(self.target_shape, 1, #self.target_shape, 2, shape)
-  local known, open = 1, false
-  for _, extent in ipairs(shape) do
-    if extent < 0 then open = true else known = known * extent end
+  local size, known, open = sample_size(x), 1, nil
+  for i = 2, #shape do
+    if shape[i] < 0 then open = i else known = known * shape[i] end
   end
-  if (not open and known ~= x.size) or (open and (known == 0 or x.size % known ~= 0)) then
+  local fits = not open and known == size or open and known > 0 and size % known == 0
+  if fits and open then shape[open] = size // known end
+  if not fits then
     blame.error(
       string.format("layer '%s': an input of the shape %s can't become %s for each sample",
         self.name,
@@ -282,7 +291,11 @@ local AlphaDropout = declare("AlphaDropout", {{"rate", "number", range = "[0, 1)
 AlphaDropout.supports_masking = true
 function AlphaDropout:call(x, options)
   if not options.training or self.rate == 0 then return ops.identity(x) end
-  local noise = ops.random.uniform(self.noise_shape or x.shape, {seed = self.seed})
+  local shape = x.shape
+  for i, extent in ipairs(self.noise_shape or {}) do
+    shape[i] = extent < 0 and shape[i] or extent
+  end
+  local noise = ops.random.uniform(shape, {seed = self.seed})
   local kept = ops.cast(ops.greater_equal(noise, self.rate), x.dtype)
   local a = ((1 - self.rate) * (1 + self.rate * selu_limit ^ 2)) ^ -0.5
   local b = -a * selu_limit * self.rate
@@ -317,7 +330,7 @@ local Masking = declare("Masking", {{"mask_value", "number", 0}})
 Masking.supports_masking = true
 function Masking:call(x)
   local used = ops.reduce_any(ops.not_equal(x, self.mask_value), {axis = -1, keepdims = true})
-  local y = x * ops.cast(used, x.dtype)
+  local y = ops.where(used, x, ops.zeros_like(x)) -- a product with 0 keeps what is infinite
   context.set_mask(y, ops.squeeze(used, {axis = -1}))
   return y
 end

@@ -1,10 +1,13 @@
 -- Embeddings and encodings of class numbers.
 
 local about = require "ipulua.base.parts.about"
+local args = require "ipulua.base.args"
+local blame = require "ipulua.base.blame"
 local class_numbers = require "ipulua.keras.base.class_numbers"
 local Layer = require "ipulua.keras.base.layer"
-local blame = require "ipulua.base.blame"
+local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
+local shapes = require "ipulua.keras.base.shapes"
 
 local layers = {}
 
@@ -106,30 +109,53 @@ function Discretization:call(x)
 end
 
 ---Numbers as vectors of `count` elements: "one_hot" has a vector for each number, "multi_hot" and
----"count" have one for the numbers along the last axis.
+---"count" have one for the numbers along the last axis. "tf_idf" adds up their weights.
 ---@package
-function layers.encode(x, count, mode, dtype)
+function layers.encode(x, count, mode, dtype, weights)
   local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)
   if mode == "one_hot" then
     if x.shape[#x.shape] == 1 then return ops.squeeze(hot, {axis = -2}) end
     return hot
   end
+  if mode == "tf_idf" then hot = hot * ops.constant(weights, {dtype = dtype}) end
   if #x.shape == 1 then return hot end
   return mode == "multi_hot" and ops.reduce_max(hot, {axis = -2})
     or ops.reduce_sum(hot, {axis = -2})
 end
 
----Class numbers as vectors of 0 and 1.
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes
+---count_weights, what each number counts: `layer(x, {count_weights = w})`.
 ---@class CategoryEncoding: Layer
 local CategoryEncoding = Layer.declare("CategoryEncoding", {
   {"num_tokens", "integer", range = "[1, inf)"},
-  {"output_mode", "string", "multi_hot", choices = {"one_hot", "multi_hot", "count"}},
+  modes.row("multi_hot", {"one_hot", "multi_hot", "count"}),
 })
 layers.CategoryEncoding = CategoryEncoding
 CategoryEncoding.autocast = false
 CategoryEncoding.input_dtype = "int32"
-function CategoryEncoding:call(x)
-  return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype)
+CategoryEncoding.call_options = {"count_weights"}
+
+-- As many weights as numbers, in the shape of the numbers.
+local function check_weights(self, x, weights)
+  local words = self.output_mode ~= "count"
+    and "are for output_mode 'count', got " .. self.output_mode
+    or not args.is_tensor(weights) and "must be a tensor, got " .. args.describe(weights)
+    or not shapes.equal(weights.shape, x.shape) and string.format("must have the shape of the "
+      .. "numbers, %s, got %s", shapes.text(x.shape), shapes.text(weights.shape))
+  if words then
+    blame.error(string.format("layer '%s': 'count_weights' %s", self.name, words), "value")
+  end
+end
+
+function CategoryEncoding:call(x, options)
+  local weights = options and options.count_weights
+  if weights == nil then
+    return layers.encode(x, self.num_tokens, self.output_mode, self.compute_dtype)
+  end
+  check_weights(self, x, weights)
+  local hot = ops.cast(ops.one_hot(class_numbers(x), self.num_tokens), self.compute_dtype)
+  hot = hot * ops.expand_dims(ops.cast(weights, self.compute_dtype), -1)
+  return #x.shape == 1 and hot or ops.reduce_sum(hot, {axis = -2})
 end
 
 about.say("layers", {

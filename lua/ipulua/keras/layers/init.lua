@@ -26,7 +26,8 @@ end
 local called_by_scripts <const> = {
   add_loss = true, add_metric = true, add_weight = true, adapt = true, compute_mask = true,
   compute_output_shape = true, count_params = true,
-  get_config = true, get_vocabulary = true, get_weights = true, reset_states = true,
+  get_config = true, get_input_at = true, get_input_shape_at = true, get_output_at = true,
+  get_output_shape_at = true, get_vocabulary = true, get_weights = true, reset_states = true,
   set_weights = true, vocabulary_size = true,
 }
 

@@ -9,6 +9,8 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
 local Layer = require "ipulua.keras.base.layer"
+local learned = require "ipulua.base.learned"
+local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 
 local layers = {}
@@ -17,7 +19,8 @@ local layers = {}
 ---"int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their
 ---count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value
 ---first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot"
----and "count" give one vector for the values along the last axis. invert = true goes back from
+---and "count" give one vector for the values along the last axis. "tf_idf" counts each value with
+---its weight, which `adapt` finds, or idf_weights gives. invert = true goes back from
 ---numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`,
 ---`vocabulary_size()`.
 ---@class IntegerLookup: Layer
@@ -26,8 +29,8 @@ local IntegerLookup = Layer.declare("IntegerLookup", {
   {"num_oov_indices", "integer", 1, range = "[1, 2147483647]"},
   {"mask_token", "integer", optional = true}, {"oov_token", "integer", -1},
   {"vocabulary", {"integers", "tensor", "string"}, optional = true}, {"invert", "boolean", false},
-  {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}},
-  {"pad_to_max_tokens", "boolean", false},
+  modes.row("int", {"int", "one_hot", "multi_hot", "count", "tf_idf"}),
+  {"pad_to_max_tokens", "boolean", false}, {"idf_weights", {"list", "tensor"}, optional = true},
 })
 layers.IntegerLookup = IntegerLookup
 IntegerLookup.autocast = false
@@ -41,14 +44,16 @@ function IntegerLookup:setup()
   if self.pad_to_max_tokens and not self.max_tokens then
     blame.error("IntegerLookup: 'pad_to_max_tokens' needs 'max_tokens'", "value")
   end
-  local vocabulary = rawget(self, "vocabulary")
+  local vocabulary, weights = rawget(self, "vocabulary"), rawget(self, "idf_weights")
   rawset(self, "vocabulary", nil)
-  if vocabulary then self:set_vocabulary(vocabulary) end
+  rawset(self, "idf_weights", nil)
+  if vocabulary then self:set_vocabulary(vocabulary, weights) end
 end
 
 function IntegerLookup:get_config()
   local config = Layer.get_config(self)
   config.vocabulary = rawget(self, "_tokens")
+  config.idf_weights = core.plain(rawget(self, "_weights"))
   return config
 end
 
@@ -138,11 +143,16 @@ local function check_tokens(self, list)
   end
 end
 
----Sets the vocabulary: a list or tensor of integers, or a file with one on each line.
+---Sets the vocabulary: a list or tensor of integers, or a file with one on each line. For
+---output_mode "tf_idf" a weight for each of its values, too.
 ---@param vocabulary integer[]|userdata|string
-function IntegerLookup:set_vocabulary(vocabulary)
+---@param idf_weights number[]|userdata|nil
+function IntegerLookup:set_vocabulary(vocabulary, idf_weights)
   local list = without_special(self, as_list(vocabulary))
   check_tokens(self, list)
+  if rawget(self, "_tokens") then learned.change() end
+  rawset(self, "_weights", modes.given_weights("IntegerLookup", self.output_mode,
+    modes.argument(idf_weights), #list, token_start(self)))
   rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
 end
 
@@ -168,8 +178,12 @@ function IntegerLookup:vocabulary_size()
   return token_start(self) + #(rawget(self, "_tokens") or {})
 end
 
-local function count_values(self, counts, x)
+-- Documents are the rows along the last axis.
+local function count_values(self, counts, documents, x)
   if not args.is_tensor(x) then x = core.tensor(x, "int32") end
+  local rank = #x.shape
+  local by_rows = x:reshape{-1, rank > 1 and x.shape[rank] or 1}
+  for _, row in ipairs(by_rows:totable()) do modes.add(documents, row) end
   for _, value in ipairs(x:reshape{-1}:totable()) do
     local token = math.tointeger(value)
     if not token then
@@ -185,11 +199,11 @@ end
 ---value comes first, of equally frequent ones the greatest; no more than max_tokens in all.
 ---@param given any
 function IntegerLookup:adapt(given)
-  local counts, list = {}, {}
+  local counts, list, documents = {}, {}, modes.documents()
   if class.is_a(given, data.Dataset) then
-    for x in given:iter() do count_values(self, counts, x) end
+    for x in given:iter() do count_values(self, counts, documents, x) end
   elseif args.is_tensor(given) or args.is_list(given) then
-    count_values(self, counts, given)
+    count_values(self, counts, documents, given)
   else
     blame.error("adapt: a tensor, a list or a dataset is wanted, got "
       .. args.describe(given), "type")
@@ -200,7 +214,9 @@ function IntegerLookup:adapt(given)
     return a > b
   end)
   local most = self.max_tokens and self.max_tokens - token_start(self) or #list
-  self:set_vocabulary(table.move(list, 1, math.min(most, #list), 1, {}))
+  local tokens = table.move(list, 1, math.min(most, #list), 1, {})
+  self:set_vocabulary(tokens,
+    self.output_mode == "tf_idf" and modes.weights(documents, tokens) or nil)
 end
 
 -- ------------------------------------------------ looking up
@@ -247,7 +263,9 @@ function IntegerLookup:call(x)
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
   -- -1: nowhere
-  return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype)
+  local weights = rawget(self, "_weights")
+  return encode(numbers_of(self, x, tokens, -1), width, self.output_mode, self.compute_dtype,
+    weights and modes.spread(weights, token_start(self), width))
 end
 
 about.say("layers", {

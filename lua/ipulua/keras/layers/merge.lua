@@ -5,6 +5,7 @@ local Layer = require "ipulua.keras.base.layer"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local lengths = require "ipulua.keras.base.lengths"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
@@ -88,7 +89,12 @@ end
 local Average = Layer.declare("Average", {}, Merge)
 layers.Average = Average
 local add_up <const> = fold(folds.Add)
-function Average:merge(list) return add_up(self, list) / #list end
+function Average:merge(list)
+  local wide, dtype = {}, list[1].dtype
+  for i, x in ipairs(list) do wide[i] = lengths.wide(x) end -- a sum of halves may be too large
+  local mean = add_up(self, wide) / #list
+  return mean.dtype == dtype and mean or ops.cast(mean, dtype)
+end
 
 ---Tensors joined along an axis.
 ---@class Concatenate: Layer
@@ -136,7 +142,12 @@ local Dot = Layer.declare("Dot",
   {{"axes", {"integer", "integers"}}, {"normalize", "boolean", false}}, Merge)
 layers.Dot = Dot
 
-local function axis_of(axis, rank) return axis < 0 and rank + axis or axis end
+local function axis_of(self, axis, rank)
+  local at = axis < 0 and rank + axis or axis
+  if at >= 1 and at < rank then return at end
+  blame.error(string.format("layer '%s': 'axes' must lie in 1 … %d, after the batch, of an input "
+    .. "of rank %d, got %d", self.name, rank - 1, rank, axis), "value")
+end
 
 -- [batch, rest, last]
 local function as_matrix(x)
@@ -149,7 +160,7 @@ end
 function Dot:call(inputs)
   local a, b = inputs[1], inputs[2]
   local axes = type(self.axes) == "number" and {self.axes, self.axes} or self.axes
-  local i, j = axis_of(axes[1], #a.shape), axis_of(axes[2], #b.shape)
+  local i, j = axis_of(self, axes[1], #a.shape), axis_of(self, axes[2], #b.shape)
   if self.normalize then
     a, b = ops.nn.l2_normalize(a, {axis = i}), ops.nn.l2_normalize(b, {axis = j})
   end

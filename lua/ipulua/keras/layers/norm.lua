@@ -9,6 +9,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
+local learned = require "ipulua.base.learned"
 local ops = require "ipulua.ops"
 
 local layers = {}
@@ -260,6 +261,18 @@ local function as_values(value)
   return args.is_tensor(value) and value or core.tensor(value)
 end
 
+-- What was given stands along the kept axes, in their order in the input.
+local function along_axes(self, value, shape)
+  local axes, extents, places = axes_of(self, #shape), {}, {}
+  if #value.shape == 0 or #value.shape > #axes then return value end
+  for i = 1, #shape do places[i] = 1 end
+  for i, axis in ipairs(axes) do
+    extents[i] = known(self, shape[axis + 1])
+    places[axis + 1] = extents[i]
+  end
+  return ops.reshape(ops.broadcast_to(value, extents), places)
+end
+
 function Normalization:setup()
   if (self.mean == nil) ~= (self.variance == nil) then
     blame.error("Normalization: give both 'mean' and 'variance', or neither and call adapt(data)",
@@ -290,6 +303,7 @@ function Normalization:adapt(data)
     if not kept[axis] then axes[#axes + 1] = axis end
   end
   local mean, variance = ops.nn.moments(x, axes, {keepdims = true})
+  if self.mean_value then learned.change() end
   rawset(self, "mean_value", mean)
   rawset(self, "variance_value", variance)
   rawset(self, "mean", mean:totable())
@@ -303,8 +317,10 @@ function Normalization:call(x)
       "failed_precondition")
   end
   if not x.dtype:find("float") then x = ops.cast(x, self.compute_dtype) end
-  local deviation = ops.maximum(ops.sqrt(self.variance_value), 1e-7)
-  return (x - ops.cast(self.mean_value, x.dtype)) / ops.cast(deviation, x.dtype)
+  local mean = along_axes(self, self.mean_value, x.shape)
+  local variance = along_axes(self, self.variance_value, x.shape)
+  local deviation = ops.maximum(ops.sqrt(variance), 1e-7)
+  return (x - ops.cast(mean, x.dtype)) / ops.cast(deviation, x.dtype)
 end
 
 about.say("layers", {

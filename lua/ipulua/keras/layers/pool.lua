@@ -4,6 +4,7 @@ local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"
 local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local Layer = require "ipulua.keras.base.layer"
+local lengths = require "ipulua.keras.base.lengths"
 local ops = require "ipulua.ops"
 local spatial = require "ipulua.keras.layers.spatial"
 
@@ -79,9 +80,11 @@ function GlobalAveragePooling1D:call(x, options)
   local mask = options.mask
   if not mask then return mean_over_time(self, x, options) end
   local axis = self.data_format == "channels_first" and 2 or 1
-  local weights = ops.expand_dims(ops.cast(mask, x.dtype), axis == 1 and 2 or 1)
-  local sum = ops.reduce_sum(x * weights, {axis = axis, keepdims = self.keepdims})
-  return sum / ops.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
+  local values = lengths.wide(x) -- a sum of halves may be greater than what a half holds
+  local weights = ops.expand_dims(ops.cast(mask, values.dtype), axis == 1 and 2 or 1)
+  local sum = ops.reduce_sum(values * weights, {axis = axis, keepdims = self.keepdims})
+  local mean = sum / ops.reduce_sum(weights, {axis = axis, keepdims = self.keepdims})
+  return ops.cast(mean, x.dtype)
 end
 
 about.say("layers", {

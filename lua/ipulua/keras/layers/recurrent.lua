@@ -116,7 +116,14 @@ end
 function RNN:first_states(x, given)
   local zeros = self:get_initial_state(x)
   if given then
-    if #given == #zeros then return given end
+    if #given == #zeros then
+      local states = {}
+      for i, state in ipairs(given) do
+        local fits = state.dtype == x.dtype or not state.dtype:find("float")
+        states[i] = fits and state or ops.cast(state, x.dtype)
+      end
+      return states
+    end
     blame.error(string.format("layer '%s' has %s, but got %s", self.name, counted(#zeros, "state"),
       counted(#given, "first state")), "value")
   end
@@ -162,9 +169,25 @@ function RNN:reset_states(values)
   if not self.stateful then
     blame.error(string.format("reset_states: layer '%s' is not stateful", self.name), "value")
   end
-  for i, v in ipairs(rawget(self, "states") or {}) do
-    v:assign(values and values[i] or core.full(v.shape, 0, v.dtype))
+  local states, new = rawget(self, "states"), {}
+  if values and not states then
+    blame.error(string.format("reset_states: layer '%s' has no states yet; call it first",
+      self.name), "failed_precondition")
   end
+  states = states or {}
+  if values and #values ~= #states then
+    blame.error(string.format("reset_states: layer '%s' has %s, but %s given", self.name,
+      counted(#states, "state"), counted(#values, "value was", "values were")), "value")
+  end
+  for i, v in ipairs(states) do -- nothing is set unless all fit
+    new[i] = values and values[i] or core.full(v.shape, 0, v.dtype)
+    if not core.is_value(new[i]) then new[i] = core.tensor(new[i], v.dtype) end
+    if not shapes.equal(new[i].shape, v.shape) then
+      blame.error(string.format("reset_states: state %d of layer '%s' has the shape %s; the value "
+        .. "given has %s", i, self.name, shapes.text(v.shape), shapes.text(new[i].shape)), "value")
+    end
+  end
+  for i, v in ipairs(states) do v:assign(new[i]) end
 end
 
 -- Where a step is kept, its new value, else the former one: [batch] beside values of any rank.

@@ -91,7 +91,11 @@ function Bidirectional:build(input_shape)
 end
 
 ---Sets the states kept between batches to zero, in both directions.
-function Bidirectional:reset_states()
+function Bidirectional:reset_states(values)
+  if values ~= nil then
+    blame.error("reset_states: of Bidirectional it takes no values; its layers take them: "
+      .. "layer.forward_layer:reset_states(values)", "type")
+  end
   for _, layer in ipairs{self.forward_layer, self.backward} do layer:reset_states() end
 end
 

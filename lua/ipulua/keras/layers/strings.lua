@@ -8,6 +8,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
+local modes = require "ipulua.keras.layers.token_modes"
 local nearest = require "ipulua.nearest"
 local ops = require "ipulua.ops"
 local words = require "ipulua.keras.preprocessing.words"
@@ -43,6 +44,19 @@ local function each_text(who, given, visit)
   else visit(as_text(who, given)) end
 end
 
+-- Calls visit with the words of each document: with the innermost of nested lists, and with each
+-- word of a list that is not nested.
+local function each_row(given, visit)
+  if class.is_a(given, data.Dataset) then
+    for x in given:iter() do each_row(x, visit) end
+  elseif not is_list(given) then visit{as_text("adapt", given)}
+  else
+    for _, x in ipairs(given) do
+      if is_list(x) and not is_list(x[1]) then visit(x) else each_row(x, visit) end
+    end
+  end
+end
+
 -- ------------------------------------------------ vocabularies
 
 -- Of a file a word on each line.
@@ -61,8 +75,13 @@ end
 ---@class Words: Class
 ---@field first_words string[] before the vocabulary's: the mask's and the unknown word
 local Words = class.new("Words")
+Words.takes_texts = true
 
-function Words:set_vocabulary(given)
+---Sets the vocabulary: words, or a file with one on each line. For output_mode "tf_idf" a weight
+---for each of them, too.
+---@param given string[]|string
+---@param idf_weights number[]|userdata|nil
+function Words:set_vocabulary(given, idf_weights)
   local who <const> = self.__name
   local list = type(given) == "string" and read_vocabulary(who, given) or given
   local skipped = #self.first_words
@@ -87,6 +106,8 @@ function Words:set_vocabulary(given)
     blame.error(string.format("%s: a vocabulary of %d words and %d special ones is larger than "
       .. "max_tokens, %d", who, #own, #self.first_words, self.max_tokens), "value")
   end
+  self.weights = modes.given_weights(who, self.output_mode, modes.argument(idf_weights), #own,
+    #self.first_words)
   self.own_words, self.number_of = own, known
 end
 
@@ -102,7 +123,7 @@ end
 function Words:vocabulary_size() return #self:get_vocabulary() end
 
 -- The most frequent first, of equally frequent ones the last in the order of bytes, as in Keras.
-function Words:take_counts(counts)
+function Words:take_counts(counts, documents)
   local list = {}
   for word in pairs(counts) do list[#list + 1] = word end
   table.sort(list, function(a, b)
@@ -110,7 +131,8 @@ function Words:take_counts(counts)
     return a > b
   end)
   local most = self.max_tokens and self.max_tokens - #self.first_words or #list
-  self:set_vocabulary(table.move(list, 1, math.min(most, #list), 1, {}))
+  list = table.move(list, 1, math.min(most, #list), 1, {})
+  self:set_vocabulary(list, self.output_mode == "tf_idf" and modes.weights(documents, list) or nil)
 end
 
 function Words:known()
@@ -122,7 +144,8 @@ end
 -- Rows of numbers as the output mode has them. -1: nowhere.
 local function encoded(self, rows, mode)
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
-  return encode(ops.tensor(rows, {dtype = "int32"}), width, mode, "float32")
+  return encode(ops.tensor(rows, {dtype = "int32"}), width, mode, "float32",
+    self.weights and modes.spread(self.weights, #self.first_words, width))
 end
 
 ---The arguments that the object was made with, for from_config.
@@ -130,7 +153,7 @@ end
 function Words:get_config()
   local config = core.plain{}
   for _, row in ipairs(self.argument_rows) do config[row[1]] = self[row[1]] end
-  config.vocabulary = self.own_words
+  config.vocabulary, config.idf_weights = self.own_words, core.plain(self.weights)
   return config
 end
 
@@ -140,6 +163,7 @@ function Words.from_config(c, config) return c(config) end
 local max_row <const> = {"max_tokens", "integer", optional = true, range = "[2, inf)"}
 local vocabulary_row <const> = {"vocabulary", {"list", "string"}, optional = true,
   says = "words, or a file with one on each line"}
+local weights_row <const> = {"idf_weights", {"list", "tensor"}, optional = true}
 local pad_row <const> = {"pad_to_max_tokens", "boolean", false}
 
 local function take_arguments(self, rows, ...)
@@ -150,19 +174,25 @@ local function take_arguments(self, rows, ...)
   end
 end
 
+local function take_vocabulary(self)
+  local vocabulary, weights = self.vocabulary, self.idf_weights
+  self.vocabulary, self.idf_weights = nil, nil
+  if vocabulary then self:set_vocabulary(vocabulary, weights) end
+end
+
 -- ------------------------------------------------ StringLookup
 
 local lookup_rows <const> = {
   max_row, {"num_oov_indices", "integer", 1, range = "[0, 1]"},
   {"mask_token", "string", optional = true}, {"oov_token", "string", "[UNK]"}, vocabulary_row,
   {"invert", "boolean", false},
-  {"output_mode", "string", "int", choices = {"int", "one_hot", "multi_hot", "count"}}, pad_row,
+  modes.row("int", {"int", "one_hot", "multi_hot", "count", "tf_idf"}), pad_row, weights_row,
 }
 
 ---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most
 ---frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int",
----and a number for all words that it lacks. Called with a string, a list, or the bytes of a text;
----invert = true goes back from numbers to words.
+---and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string,
+---a list, or the bytes of a text; invert = true goes back from numbers to words.
 ---@class StringLookup: Words
 local StringLookup = class.new("StringLookup", Words)
 strings.StringLookup = StringLookup
@@ -173,21 +203,20 @@ function StringLookup:init(...)
   self.first_words = {}
   if self.mask_token and self.output_mode == "int" then self.first_words[1] = self.mask_token end
   if self.num_oov_indices == 1 then table.insert(self.first_words, self.oov_token) end
-  local vocabulary = self.vocabulary
-  self.vocabulary = nil
-  if vocabulary then self:set_vocabulary(vocabulary) end
+  take_vocabulary(self)
 end
 
 ---Takes the vocabulary from a list, a dataset of texts, or one text: each is a word.
 ---@param given any
 function StringLookup:adapt(given)
-  local counts = {}
+  local counts, documents = {}, modes.documents()
   each_text("adapt: StringLookup", given, function(word)
     if word ~= self.mask_token and word ~= self.oov_token then
       counts[word] = (counts[word] or 0) + 1
     end
   end)
-  self:take_counts(counts)
+  each_row(given, function(row) modes.add(documents, row) end)
+  self:take_counts(counts, documents)
 end
 
 local function number(self, known, word)
@@ -268,16 +297,17 @@ local vector_rows <const> = {
   max_row, with_default(choice("standardize", standards), "lower_and_strip_punctuation"),
   with_default(choice("split", splits), "whitespace"),
   {"ngrams", {"integer", "integers"}, optional = true},
-  {"output_mode", "string", "int", choices = {"int", "multi_hot", "count"}},
+  modes.row("int", {"int", "multi_hot", "count", "tf_idf"}),
   {"output_sequence_length", "integer", optional = true, range = "[1, inf)"}, pad_row,
-  vocabulary_row,
+  vocabulary_row, weights_row,
 }
 
 ---Texts as the numbers of their words: in small letters without punctuation (standardize), split at
 ---spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word.
 ---ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of
 ---output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each
----text. Called with a string, a list, or the bytes of a text.
+---text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives.
+---Called with a string, a list, or the bytes of a text.
 ---@class TextVectorization: Words
 local TextVectorization = class.new("TextVectorization", Words)
 strings.TextVectorization = TextVectorization
@@ -290,9 +320,7 @@ function TextVectorization:init(...)
       .. self.output_mode, "value")
   end
   self.first_words = self.output_mode == "int" and {"", "[UNK]"} or {"[UNK]"}
-  local vocabulary = self.vocabulary
-  self.vocabulary = nil
-  if vocabulary then self:set_vocabulary(vocabulary) end
+  take_vocabulary(self)
 end
 
 -- The words of a text, then its n-grams.
@@ -314,13 +342,15 @@ end
 ---Takes the vocabulary from the words of a list of texts, of a dataset of texts, or of one text.
 ---@param given any
 function TextVectorization:adapt(given)
-  local counts = {}
+  local counts, documents = {}, modes.documents()
   each_text("adapt: TextVectorization", given, function(text)
-    for _, word in ipairs(words_of(self, text)) do
+    local list = words_of(self, text)
+    modes.add(documents, list)
+    for _, word in ipairs(list) do
       if word ~= "" and word ~= "[UNK]" then counts[word] = (counts[word] or 0) + 1 end
     end
   end)
-  self:take_counts(counts)
+  self:take_counts(counts, documents)
 end
 
 -- The numbers of each text, filled up to one length.

@@ -120,10 +120,21 @@ function Metric:reset_state()
   for _, inner in ipairs(found.metrics) do inner:reset_state() end
 end
 
+-- As long as they live, what metrics gave: add_metric shows it by the metric.
+local origins = setmetatable({}, {__mode = "k"})
+
+---The metric that gave a value when it was called, nil for any other value.
+---@param value any
+---@return Metric?
+---@package
+function base.origin(value) return value ~= nil and origins[value] or nil end
+
 ---update_state, then result.
 function Metric:__call(...)
   self:update_state(...)
-  return self:result()
+  local result = self:result()
+  if core.is_tensor(result) then origins[result] = self end
+  return result
 end
 
 ---@return table

@@ -94,6 +94,43 @@ function metrics.get(given, about)
     .. args.describe(given), "type")
 end
 
+-- What update_state(…) of a class takes before the weights: {"y_true", "y_pred"}, {"values"}.
+local function names_of(f)
+  local names = {}
+  for i = 2, debug.getinfo(f, "u").nparams - 1 do names[i - 1] = debug.getlocal(f, i) end
+  return names
+end
+
+-- update_state that takes its values by name, too, and says which one is missing.
+local function by_name(c, f)
+  local names <const> = names_of(f)
+  local count <const> = #names
+  c.update_state = function(self, ...)
+    local given = {...}
+    local only = given[2] == nil and args.is_plain(given[1]) and given[1]
+    if only and (only[names[1]] ~= nil or only[names[count]] ~= nil) then
+      given = {[count + 1] = only.sample_weight}
+      for i, name in ipairs(names) do given[i] = only[name] end
+    end
+    for i, name in ipairs(names) do
+      if given[i] == nil then
+        blame.error(string.format("%s: update_state is called with %s, got no %s",
+          class.of(self).__name, table.concat(names, " and "), name), "type")
+      end
+    end
+    return f(self, table.unpack(given, 1, count + 1))
+  end
+end
+
+local classes = {}
+for _, c in pairs(metrics) do
+  while class.is_class(c) and c ~= base.Metric do
+    classes[c] = rawget(c, "update_state")
+    c = rawget(c, "super")
+  end
+end
+for c, f in pairs(classes) do by_name(c, f) end
+
 class.guard_all(metrics)
 return parts.give("metrics", metrics,
   {names = offering.names.losses})

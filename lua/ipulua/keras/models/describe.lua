@@ -54,8 +54,9 @@ end
 describe.output_shape = output_shape
 
 ---@param model Model
+---@param expand_nested boolean? whether the layers of models in it have rows, too
 ---@return table as summary.lines takes it
-function describe.model(model)
+function describe.model(model, expand_nested)
   local rows = {}
   local is_sequential = model._stack ~= nil
   local functional = model._graph ~= nil and not is_sequential
@@ -72,6 +73,9 @@ function describe.model(model)
       params = (sizes(layer.weights)), connected_to = functional and connections(model, layer)
       or nil, stage = stage_of[layer],
     }
+    if expand_nested and class.of(layer).is_model then
+      rows[i].nested = describe.model(layer, true).rows
+    end
   end
   local totals = {}
   totals.trainable, totals.trainable_bytes = sizes(model.trainable_weights)
@@ -112,7 +116,7 @@ local rows <const> = {
   summary.length_row, {"positions", "list", optional = true},
   {"print_fn", "callable", optional = true},
   {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
-  {"columns", "integer", optional = true},
+  {"columns", "integer", optional = true}, {"expand_nested", "boolean", false},
 }
 
 -- Where columns end: shares of the line or characters, rising.
@@ -129,11 +133,12 @@ local function check_positions(positions, count)
   end
 end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn.
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested
+---(the layers of models in this one, too).
 ---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
 ---Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`,
 ---`keras.Sequential{keras.layers.Dense(1)}:summary()`
----@param ... any {line_length, positions, style, ipu, print_fn}
+---@param ... any {line_length, positions, style, ipu, print_fn, expand_nested}
 function methods:summary(...)
   local a = args.check("summary", rows, ...)
   if not self.built then
@@ -142,7 +147,7 @@ function methods:summary(...)
       .. "model:fit, or give the first layer an input_shape", self.name), "value")
   end
   local print_line = a.print_fn or print
-  local description = describe.model(self)
+  local description = describe.model(self, a.expand_nested)
   if a.ipu then add_prices(self, description) end
   check_positions(a.positions, description.functional and 4 or 3)
   for _, line in ipairs(summary.lines(description, a)) do print_line(line) end

@@ -180,12 +180,20 @@ local function check_names(layers)
   end
 end
 
+-- As in Keras, a list of one tensor is that tensor: what is called, predicted and shown is no list.
+local function without_list_of_one(tensors)
+  local is_one = not KerasTensor.is(tensors) and type(tensors) == "table" and #tensors == 1
+    and next(tensors, 1) == nil and next(tensors) == 1
+  return is_one and tensors[1] or tensors
+end
+
 ---The graph between inputs and outputs: {nodes =, layers =, inputs =, outputs =}.
 ---@param inputs any structure of KerasTensors
 ---@param outputs any
 ---@param more KerasTensor[]? that are computed beside the outputs
 ---@return table
 function functional.between(inputs, outputs, more)
+  inputs, outputs = without_list_of_one(inputs), without_list_of_one(outputs)
   local flat_inputs, flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
   for _, t in ipairs(flat_inputs) do
     if not KerasTensor.is(t) then

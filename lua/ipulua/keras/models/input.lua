@@ -34,6 +34,9 @@ end
 ---@return KerasTensor
 function input.Input(...)
   refuse_texts(select(-1, nil, ...))
+  if math.type((...)) == "integer" and math.type((select(2, ...))) == "integer" then
+    blame.error("Input: 'shape' is one list, as in Input{28, 28}", "type")
+  end
   local a = args.check("Input", rows, ...)
   local shape = a.batch_shape
   if not shape then

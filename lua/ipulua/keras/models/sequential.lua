@@ -14,6 +14,7 @@ local layer_fields = require "ipulua.keras.base.layer_fields"
 local Model = require "ipulua.keras.models.model".Model
 local nest = require "ipulua.base.nest"
 local shapes = require "ipulua.keras.base.shapes"
+local texts = require "ipulua.keras.base.texts"
 
 local keep <const> = layer_fields.keep
 local kept <const> = layer_fields.get
@@ -34,6 +35,12 @@ local rows <const> = {
 }
 
 function Sequential:init(...)
+  local first = ...
+  if class.is_a(first, Layer) then
+    blame.error(string.format("%s: the layers stand in one list, as in %s{%s}",
+      class.of(self).__name, class.of(self).__name,
+      select(2, ...) ~= nil and "a, b" or "a"), "type")
+  end
   local given = args.check(class.of(self).__name, rows, ...)
   self:init_base(given)
   keep(self, "_stack", {})
@@ -118,7 +125,8 @@ function Sequential:add(layer)
   end
   if class.is_class(layer) then layer = layer() end
   if not class.is_a(layer, Layer) then
-    blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer), "type")
+    blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer)
+      .. texts.hint(layer), "type")
   end
   if layer.__name == "InputLayer" then
     keep(self, "_input_tensor", kept(layer, "nodes")[1] and kept(layer, "nodes")[1].outputs
@@ -137,8 +145,8 @@ function Sequential:add(layer)
   stack[#stack + 1] = layer
   local spec = not self._graph and first_input(self)
   local ok, problem = true, nil
-  if self._graph then ok, problem = pcall(extend_graph, self, layer)
-  elseif spec then ok, problem = pcall(build_graph, self, spec) end
+  if self._graph then ok, problem = blame.pcall(extend_graph, self, layer)
+  elseif spec then ok, problem = blame.pcall(build_graph, self, spec) end
   if ok then return end
   stack[#stack] = nil
   error(problem, 0)

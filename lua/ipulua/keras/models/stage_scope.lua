@@ -61,7 +61,7 @@ end
 function stages.record(f)
   local former = here().keras_calls
   here().keras_calls = {}
-  local ok, problem = pcall(f)
+  local ok, problem = blame.pcall(f)
   local calls = here().keras_calls
   here().keras_calls = former
   if not ok then error(problem, 0) end

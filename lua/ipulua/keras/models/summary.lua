@@ -10,6 +10,7 @@
 --              trainable_bytes = …, non_trainable_bytes = …, optimizer_bytes = …}} -- default: 4
 --              each
 --
+-- A row with nested = {row, …} is a model as a layer, whose layers are drawn inside it.
 -- output_shape is a list of extents (-1: unknown), a list of such lists, or a text; what is missing
 -- prints as `?`: a summary never fails. With connected_to in a row (or functional = true) there is
 -- a column for it.
@@ -77,6 +78,7 @@ local function is_functional(description, rows)
   if description.functional ~= nil then return description.functional end
   for _, row in ipairs(rows) do
     if row.connected_to ~= nil then return true end
+    if row.nested and is_functional({}, row.nested) then return true end
   end
   return false
 end
@@ -111,7 +113,15 @@ local function classic_layout(functional, options)
   return width, ends, headers
 end
 
-local function classic_row(out, row, functional, options, ends)
+-- A line of a layer that stands in `depth` models has as many bars at both ends.
+local function barred(line, depth, width)
+  if depth == 0 then return line end
+  local bars = ("|"):rep(depth)
+  local text = text_columns.fit(line:gsub(" +$", ""), math.max(width - 2 * depth - 1, 1))
+  return bars .. " " .. text .. bars
+end
+
+local function classic_row(out, row, functional, options, ends, depth)
   local shape = row.output_shape
   -- an input layer has a list of outputs there
   if functional and row.class == "InputLayer" and type(shape) == "table"
@@ -127,11 +137,19 @@ local function classic_row(out, row, functional, options, ends)
   if options.ipu then
     for _, column in ipairs(ipu_columns) do fields[#fields + 1] = show_ipu_field(row, column) end
   end
-  out[#out + 1] = text_columns.row(fields, ends)
-  if not functional then return end
-  for i = 2, #inputs do
-    out[#out + 1] = text_columns.row({"", "", "", tostring(inputs[i])}, ends)
+  local width, moved = ends[#ends], {}
+  for i, stop in ipairs(ends) do moved[i] = math.max(stop - (depth > 0 and depth + 1 or 0), 1) end
+  out[#out + 1] = barred(text_columns.row(fields, moved), depth, width)
+  for i = 2, functional and #inputs or 0 do
+    out[#out + 1] = barred(text_columns.row({"", "", "", tostring(inputs[i])}, moved), depth, width)
   end
+  if not row.nested then return end
+  local bars = ("|"):rep(depth + 1)
+  out[#out + 1] = bars .. ("-"):rep(width - 2 * depth - 2) .. bars
+  for _, inner in ipairs(row.nested) do
+    classic_row(out, inner, functional, options, ends, depth + 1)
+  end
+  out[#out + 1] = bars:sub(2) .. ("-"):rep(width - 2 * depth) .. bars:sub(2)
 end
 
 local function classic_lines(description, options)
@@ -142,7 +160,7 @@ local function classic_lines(description, options)
   local out = {'Model: "' .. tostring(description.name or "?") .. '"', thin,
     text_columns.row(headers, ends), thick}
   for i, row in ipairs(rows) do
-    classic_row(out, row, functional, options, ends)
+    classic_row(out, row, functional, options, ends, 0)
     out[#out + 1] = i == #rows and thick or thin
   end
   local totals = description.totals or {}
@@ -254,9 +272,10 @@ local function put_cells(out, fields, widths, right, border)
   end
 end
 
-local function modern_fields(row, functional, options)
+local function modern_fields(row, functional, options, depth)
   local shape = row.built == false and "?" or summary.show_shape(row.output_shape)
-  local fields = {layer_label(row), shape, show_params(row, "modern")}
+  local mark = depth > 0 and ("└"):rep(depth) .. " " or ""
+  local fields = {mark .. layer_label(row), shape, show_params(row, "modern")}
   if functional then
     local inputs = {}
     for i, input in ipairs(connections(row)) do inputs[i] = tostring(input) end
@@ -273,6 +292,15 @@ local function modern_total(name, count, bytes)
     summary.show_bytes(bytes or 4 * count))
 end
 
+-- A row, and those of the layers inside it.
+local function put_modern_row(out, row, functional, options, widths, right, depth)
+  put_cells(out, modern_fields(row, functional, options, depth), widths, right, "│")
+  for _, inner in ipairs(row.nested or {}) do
+    out[#out + 1] = rule(widths, "├", "─", "┼", "┤")
+    put_modern_row(out, inner, functional, options, widths, right, depth + 1)
+  end
+end
+
 local function modern_lines(description, options)
   local rows = description.rows or {}
   local functional = is_functional(description, rows)
@@ -283,7 +311,7 @@ local function modern_lines(description, options)
   out[#out + 1] = rule(widths, "┡", "━", "╇", "┩")
   for i, row in ipairs(rows) do
     if i > 1 then out[#out + 1] = rule(widths, "├", "─", "┼", "┤") end
-    put_cells(out, modern_fields(row, functional, options), widths, right, "│")
+    put_modern_row(out, row, functional, options, widths, right, 0)
   end
   out[#out + 1] = rule(widths, "└", "─", "┴", "┘")
   local t = description.totals or {}

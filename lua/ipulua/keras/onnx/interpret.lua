@@ -79,7 +79,7 @@ local function fold(f)
   end
 end
 interpret.Max, interpret.Min, interpret.Sum = fold(ops.maximum), fold(ops.minimum), fold(ops.add)
-function interpret.Mean(x) return interpret.Sum(x) / x.n end
+interpret.Mean = tools.widened(function(x) return interpret.Sum(x) / x.n end)
 
 -- Of integers: towards zero, exactly.
 local function quotient(a, b)
@@ -245,8 +245,12 @@ interpret.ReduceSum, interpret.ReduceProd = reduction(ops.reduce_sum), reduction
 interpret.ReduceLogSumExp = reduction(ops.reduce_logsumexp, true)
 interpret.ReduceSumSquare = reduction(function(v, o) return ops.reduce_sum(v * v, o) end)
 interpret.ReduceL1 = reduction(function(v, o) return ops.reduce_sum(ops.abs(v), o) end)
-interpret.ReduceL2 = reduction(function(v, o) return ops.sqrt(ops.reduce_sum(v * v, o)) end, true)
-interpret.ReduceLogSum = reduction(function(v, o) return ops.log(ops.reduce_sum(v, o)) end, true)
+interpret.ReduceL2 = tools.widened(reduction(function(v, o)
+  return ops.sqrt(ops.reduce_sum(v * v, o))
+end, true))
+interpret.ReduceLogSum = tools.widened(reduction(function(v, o)
+  return ops.log(ops.reduce_sum(v, o))
+end, true))
 
 local least_of <const> = {int8 = -128, uint8 = 0, int32 = -1 << 31, int64 = math.mininteger}
 local most_of <const> = {int8 = 127, uint8 = 255, int32 = (1 << 31) - 1, int64 = math.maxinteger}

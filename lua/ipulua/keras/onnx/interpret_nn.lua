@@ -256,7 +256,7 @@ end
 
 -- Sums of windows, divided by how many of their elements count: pads with count_include_pad only,
 -- ceil_mode's never.
-function interpret.AveragePool(x, a, n)
+interpret.AveragePool = tools.widened(function(x, a, n)
   local w, image, counts_pads = windows_of(x, a, n), to_last(x[1]), a.count_include_pad == 1
   local before, behind, more = frame_of(image, w)
   local wide = padded(n, image, before, add(behind, more))
@@ -268,13 +268,14 @@ function interpret.AveragePool(x, a, n)
     out = out / mean_pool(n, counted, w)
   end
   return to_first(out)
-end
+end)
 
 -- ------------------------------------------------ normalisation
 
--- f(x, …) in the widest of the operands' float types; the result is of x's.
+-- f(x, …) in the widest of the operands' float types, which is float32 at least; the result is of
+-- x's.
 local function in_widest(x, f)
-  local widest = x[1].dtype
+  local widest = x[1].dtype == "float64" and "float64" or "float32"
   for i = 2, x.n do
     if x[i] and x[i].dtype ~= widest and widest ~= "float64" then
       widest = x[i].dtype == "float64" and "float64" or "float32"
@@ -318,11 +319,11 @@ local function normalised(v, axes, epsilon)
   return d * scale, mean, scale
 end
 
-function interpret.InstanceNormalization(x, a)
+interpret.InstanceNormalization = tools.widened(function(x, a)
   local rank = #x[1].shape
   return normalised(x[1], range(2, rank - 1), a.epsilon) * channels(x[2], rank)
     + channels(x[3], rank)
-end
+end)
 
 -- With stash_type 1 the statistics and their results are float32.
 function interpret.LayerNormalization(x, a, n)

@@ -74,6 +74,24 @@ function tools.channels(v, rank)
   return ops.reshape(v, shape)
 end
 
+---f, computed in float32 where a node's first operand has 16 bits: sums on the way may be greater
+---than what 16 bits hold. The results have the operand's type again.
+---@param f fun(x: table, a: table, n: table): userdata ...
+function tools.widened(f)
+  return function(x, a, n)
+    local dtype, wide = x[1].dtype, {n = x.n}
+    if dtype ~= "float16" and dtype ~= "bfloat16" then return f(x, a, n) end
+    for i = 1, x.n do
+      wide[i] = x[i] and x[i].dtype == dtype and ops.cast(x[i], "float32") or x[i]
+    end
+    local results = table.pack(f(wide, a, n))
+    for i = 1, results.n do
+      if results[i].dtype == "float32" then results[i] = ops.cast(results[i], dtype) end
+    end
+    return table.unpack(results, 1, results.n)
+  end
+end
+
 -- ------------------------------------------------ sizes
 
 -- others: 4

@@ -13,6 +13,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local parts = require "ipulua.base.parts"
 local rules = require "ipulua.optimizers.rules"
+local shapes = require "ipulua.keras.base.shapes"
 local tapes = require "ipulua.trace.tape"
 local teams = require "ipulua.config.teams"
 local tracing = require "ipulua.trace.tracing"
@@ -314,9 +315,17 @@ function Optimizer:set_weights(values)
       counted(#weights, "weight"),
       counted(#values, "value was", "values were")), "value")
   end
+  local tensors = {} -- nothing is set unless all fit
   for i, v in ipairs(weights) do
-    v:assign(core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype))
+    local t = core.is_tensor(values[i]) and values[i] or core.tensor(values[i], v.dtype)
+    if t.dtype ~= v.dtype or not shapes.equal(t.shape, v.shape) then
+      blame.error(string.format("set_weights: weight %d of optimizer '%s', %s, is %s%s; the value "
+        .. "given is %s%s", i, self.name, v.name, v.dtype, shapes.text(v.shape), t.dtype,
+        shapes.text(t.shape)), "value")
+    end
+    tensors[i] = t
   end
+  for i, v in ipairs(weights) do v:assign(tensors[i]) end
 end
 
 -- ------------------------------------------------ applying

@@ -30,6 +30,7 @@ function Wrapper.__index(self, key)
   if own ~= nil and (type(own) ~= "function" or own ~= base.Optimizer[key]) then return own end
   local opt = rawget(self, "opt")
   if opt == nil then return own end
+  if key == "weights" then return self:list_weights() end
   local value = opt[key]
   if type(value) ~= "function" then return value end
   if c[key] then return c[key] end
@@ -51,8 +52,7 @@ end
 
 -- Methods of every optimizer go to the wrapped one, except the methods that classes define.
 for _, method in ipairs{
-  "list_weights", "get_weights", "set_weights", "build", "slot", "state", "current_learning_rate",
-  "finalize_variable_values",
+  "build", "slot", "state", "current_learning_rate", "finalize_variable_values",
 } do
   Wrapper[method] = function(self, ...)
     local opt = self.opt
@@ -60,8 +60,22 @@ for _, method in ipairs{
   end
 end
 
--- Variables of the wrapper itself, by name.
+Wrapper.get_weights, Wrapper.set_weights = base.Optimizer.get_weights, base.Optimizer.set_weights
+
+-- Variables of the wrapper itself, by name; those beside weights only for the weights given.
 function Wrapper:own_entries() return {} end -- luacheck: ignore 212
+
+-- All variables of the wrapper itself, in the order of their making.
+function Wrapper:own_weights()
+  local list = {}
+  for i, entry in ipairs(self:own_entries{}) do list[i] = entry.variable end
+  return list
+end
+
+function Wrapper:list_weights()
+  local list, own = self.opt:list_weights(), self:own_weights()
+  return table.move(own, 1, #own, #list + 1, list)
+end
 
 function Wrapper:entries(weights)
   local list = self.opt:entries(weights)

@@ -113,6 +113,7 @@ function GradientAccumulationOptimizer:init(...)
   self:init_wrapper(a.opt, a.name)
   rawset(self, "settings", a)
   rawset(self, "accumulators", {})
+  rawset(self, "sums", {}) -- the same, in the order of their making
   rawset(self, "counter",
     variables.Variable{core.tensor(0, "int32"), name = self.name .. "/counter", trainable = false})
 end
@@ -126,6 +127,7 @@ local function accumulator_of(self, v)
       return core.full(v.shape, 0, dtype)
     end)
     self.accumulators[id] = found
+    self.sums[#self.sums + 1] = found
   end
   return found
 end
@@ -144,6 +146,10 @@ function GradientAccumulationOptimizer:own_entries(weights)
     if sum then list[#list + 1] = {path = "sum/" .. entry.path, variable = sum} end
   end
   return list
+end
+
+function GradientAccumulationOptimizer:own_weights()
+  return {self.counter, table.unpack(self.sums)}
 end
 
 function GradientAccumulationOptimizer:apply_gradients(grads, vars)

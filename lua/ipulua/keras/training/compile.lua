@@ -50,6 +50,12 @@ end
 ---`model:compile{optimizer = "sgdd"}`
 ---@param ... any
 function methods:compile(...)
+  local named = select(-1, nil, ...)
+  if args.is_plain(named) and (named.learning_rate or named.lr) ~= nil then
+    blame.error(string.format("compile has no argument '%s'; it is the optimizer's, as in "
+      .. "keras.optimizers.SGD{learning_rate = 0.01}",
+      named.learning_rate ~= nil and "learning_rate" or "lr"), "type")
+  end
   local a = args.check("compile", compile_rows, ...)
   check_names(a.optimizer)
   rawset(self, "optimizer", optimizers.get(a.optimizer))

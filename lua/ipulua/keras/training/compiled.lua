@@ -126,12 +126,17 @@ local function of_its_own(self, metric)
   return metric, metric.name
 end
 
--- A name that no other value has: of several outputs it begins with the output's.
-local function name_metric(self, metric, given_name, outputs, i)
+-- A name that no other value has: of several outputs it begins with the output's. That of a metric
+-- with weights says so where the one without them is there, too.
+local function name_metric(self, metric, given_name, outputs, i, weighted)
   local taken, base = {}, given_name
   for _, other in ipairs(self:all()) do taken[other.name] = true end
   local prefix = outputs.names[i] .. "_"
-  if #outputs.names > 1 and base:sub(1, #prefix) ~= prefix then base = prefix .. base end
+  local is_prefixed = #outputs.names > 1 and base:sub(1, #prefix) ~= prefix
+  if is_prefixed then base = prefix .. base end
+  if weighted and taken[base] then
+    base = (is_prefixed and prefix or "") .. "weighted_" .. given_name
+  end
   local name, count = base, 0
   while taken[name] do
     count = count + 1
@@ -146,7 +151,7 @@ local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
     for _, each in ipairs(lists[i] or {}) do
       local metric, name = of_its_own(self, metrics.get(each,
         {loss = self.losses[i], label_shape = shape_of(y_true[i]), output_shape = y_pred[i].shape}))
-      name_metric(self, metric, name, outputs, i)
+      name_metric(self, metric, name, outputs, i, weighted)
       metric:reset_state() -- an object may have seen other values before
       self.metrics[#self.metrics + 1] = {metric = metric, given_name = name, output = i,
         weighted = weighted}

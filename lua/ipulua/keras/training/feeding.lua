@@ -16,6 +16,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local host_strings = require "ipulua.data.host_strings"
+local texts = require "ipulua.keras.base.texts"
 local together = require "ipulua.keras.base.together"
 
 local feeding = {}
@@ -44,7 +45,8 @@ local function as_tensors(value, who, depth)
     for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end
     return out
   end
-  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value), "type")
+  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value)
+    .. texts.hint(value), "type")
 end
 
 local function length_of(value, who)

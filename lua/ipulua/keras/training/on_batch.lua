@@ -52,7 +52,7 @@ local function run(self, who, mode, ...)
   building.from_batch(self, x)
   local restore = nested.keep_metrics(self)
   if a.reset_metrics then self:reset_metrics() end
-  local ok, values = pcall(batch_function(self, mode), x, y, w)
+  local ok, values = blame.pcall(batch_function(self, mode), x, y, w)
   if restore then restore() end
   if not ok then error(values, 0) end
   return logs.results(logs.in_order(self, values), a.return_dict)

@@ -185,11 +185,11 @@ local function execute(model, run, execution, done)
   local list, prefix, entry = run.callbacks, run.prefix, execution.entry
   if entry.outfeed then
     if prefix == "train" then programs.renew(model, entry) end
-    return pcall(asynchronous.run, model, run, done)
+    return blame.pcall(asynchronous.run, model, run, done)
   end
   list["on_" .. prefix .. "_batch_begin"](list, done, logs.by_name{})
   if prefix == "train" then programs.renew(model, entry) end
-  return pcall(entry.program.run)
+  return blame.pcall(entry.program.run)
 end
 
 -- Predicting has no meeting of instances.
@@ -214,7 +214,7 @@ function runs.epoch(model, run)
   local latest = run.latest or {}
   while not run.steps or run.made < run.steps do
     local done, more = run.made, nil
-    local ok, result = pcall(executions.next, model, run, done)
+    local ok, result = blame.pcall(executions.next, model, run, done)
     local execution = result
     if ok and has_ended(model, run, execution) then break end
     if ok then ok, result, more = execute(model, run, execution, done) end

@@ -21,6 +21,14 @@ def smoothed(o, y, share):
     return y * (1 - s) + s * share if s else y
 
 
+def axis_of(o):
+    return o.get("axis", -1)
+
+
+def to_last(o, x):
+    return x.each(lambda v: np.moveaxis(v, axis_of(o), -1))
+
+
 def binary_entropies(o, y, p):
     if o.get("from_logits"):
         return r.maximum(p, 0) - p * y + r.log1p(r.exp(-r.absolute(p)))
@@ -29,7 +37,7 @@ def binary_entropies(o, y, p):
 
 
 def binary_crossentropy(o, y, p):
-    return binary_entropies(o, smoothed(o, y, 0.5), p).mean(-1)
+    return binary_entropies(o, smoothed(o, y, 0.5), p).mean(axis_of(o))
 
 
 def binary_focal(o, y, p):
@@ -38,18 +46,18 @@ def binary_focal(o, y, p):
     focal = r.power(rest, o["gamma"]) * binary_entropies(o, y, p)
     if o.get("apply_class_balancing"):
         focal = focal * (y * o["alpha"] + (1 - y) * (1 - o["alpha"]))
-    return focal.mean(-1)
+    return focal.mean(axis_of(o))
 
 
 def categorical_focal(o, y, p):
-    y = smoothed(o, y, 1 / y.shape[-1])
+    y, p = to_last(o, smoothed(o, y, 1 / y.shape[-1])), to_last(o, p)
     q = r.softmax(p) if o.get("from_logits") else p
     q = clipped(q / q.sum(-1, True))
     return (r.power(1 - q, o["gamma"]) * o["alpha"] * -(y * r.log(q))).sum(-1)
 
 
 def categorical_crossentropy(o, y, p):
-    y = smoothed(o, y, 1 / y.shape[-1])
+    y, p = to_last(o, smoothed(o, y, 1 / y.shape[-1])), to_last(o, p)
     return -(y * (log_softmax(p) if o.get("from_logits") else r.log(clipped(p / p.sum(-1, True))))).sum(-1)
 
 
@@ -58,8 +66,21 @@ def sparse_categorical_crossentropy(o, y, p):
     return -scores.each(lambda v: np.take_along_axis(v, y.value[..., None].astype(int), -1)[..., 0])
 
 
-def unit(x):
-    return x / r.sqrt(r.maximum((x * x).sum(-1, True), 1e-12))
+def unit(x, axis):
+    return x / r.sqrt(r.maximum((x * x).sum(axis, True), 1e-12))
+
+
+def cosine(o, y, p):
+    return (unit(y, axis_of(o)) * unit(p, axis_of(o))).sum(axis_of(o))
+
+
+def signs(y):
+    """Labels of a batch that are all 0 or 1 become -1 and 1."""
+    return y * 2 - 1 if np.isin(y.value, (0, 1)).all() else y
+
+
+def hinge(o, y, p):
+    return r.maximum(1 - signs(y) * p, 0)
 
 
 def log_cosh(_, y, p):
@@ -88,12 +109,12 @@ ROWS = {
     "FunctionLoss": lambda o, y, p: r.absolute(y - p).mean(-1),
     "MeanAbsolutePercentageError": lambda o, y, p: r.absolute((y - p) / r.maximum(r.absolute(y), EPSILON)).mean(-1) * 100,
     "MeanSquaredLogarithmicError": logarithmic,
-    "Hinge": lambda o, y, p: r.maximum(1 - y * p, 0).mean(-1),
-    "SquaredHinge": lambda o, y, p: (r.maximum(1 - y * p, 0) * r.maximum(1 - y * p, 0)).mean(-1),
+    "Hinge": lambda o, y, p: hinge(o, y, p).mean(-1),
+    "SquaredHinge": lambda o, y, p: (hinge(o, y, p) * hinge(o, y, p)).mean(-1),
     "CategoricalHinge": lambda o, y, p: r.maximum(r.greatest((1 - y) * p, -1) - (y * p).sum(-1) + 1, 0),
     "LogCosh": log_cosh, "KLDivergence": kl_divergence, "Huber": huber,
     "Poisson": lambda o, y, p: (p - y * r.log(p + EPSILON)).mean(-1),
-    "CosineSimilarity": lambda o, y, p: -(unit(y) * unit(p)).sum(-1),
+    "CosineSimilarity": lambda o, y, p: -cosine(o, y, p),
     "BinaryCrossentropy": binary_crossentropy, "CategoricalCrossentropy": categorical_crossentropy,
     "SparseCategoricalCrossentropy": sparse_categorical_crossentropy,
     "BinaryFocalCrossentropy": binary_focal, "CategoricalFocalCrossentropy": categorical_focal,

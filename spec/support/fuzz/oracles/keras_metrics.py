@@ -2,7 +2,7 @@
 import numpy as np
 
 from . import rounded as r
-from .keras_losses import ROWS, unit
+from .keras_losses import ROWS, cosine
 from .rounded import Rounded, rounded
 
 METRICS = {}
@@ -58,7 +58,7 @@ def equal(a, b):
     return rounded((a == b).astype(float))
 
 
-METRICS["CosineSimilarity"] = averaged(lambda o, y, p: (unit(y) * unit(p)).sum(-1))
+METRICS["CosineSimilarity"] = averaged(cosine)
 METRICS["Mean"] = averaged(lambda o, y, p: y)
 METRICS["Accuracy"] = averaged(lambda o, y, p: equal(y.value, p.value))
 METRICS["BinaryAccuracy"] = averaged(
@@ -112,11 +112,11 @@ def mean_iou(c):
 
 
 # ---- counts at thresholds: exact, as weights are sixty-fourths; quotients of two hundred of them add up to the bounds here ----
-def confusion(c, thresholds, class_id=None, top_k=None):
+def confusion(c, thresholds, class_id=None, top_k=None, label_weights=None):
     """tp, fp, tn, fn at each threshold: sums of weights that are sixty-fourths."""
     counts = np.zeros((4, len(thresholds)))
     for y, p, w in updates(c):
-        weights = spread(w, y.shape)
+        weights = spread(w, y.shape) * (1 if label_weights is None else np.array(label_weights))
         p = p.astype(np.float64)
         if top_k:
             order = np.argsort(-p, -1, kind="stable")
@@ -183,25 +183,30 @@ def constrained(c):
     return [Rounded(feasible.max() if feasible.size else 0.0, 1e-5)]
 
 
-@metric("AUC")
-def auc(c):
-    if c.o.get("from_logits"):
-        return None
-    limits = c.o.get("thresholds")
-    inner = evenly(c.o["num_thresholds"]) if limits is None else [-1e-7] + [float(np.float32(t)) for t in limits if 0 < t < 1] + [1 + 1e-7]
-    tp, fp, tn, fn = confusion(c, inner)
+def area_under(c, tp, fp, tn, fn):
     method = c.o["summation_method"]
     if c.o["curve"] == "PR" and method == "interpolation":
         steps, p = tp[:-1] - tp[1:], tp + fp
         slope = divided(steps, np.maximum(p[:-1] - p[1:], 0))
         both = (p[:-1] > 0) & (p[1:] > 0)
         shares = np.where(both, p[:-1] / np.where(both, p[1:], 1), 1.0)
-        area = divided(slope * (steps + (tp[1:] - slope * p[1:]) * np.log(shares)), tp[1:] + fn[1:])
-        return [Rounded(area.sum(), 1e-4)]
+        return divided(slope * (steps + (tp[1:] - slope * p[1:]) * np.log(shares)), tp[1:] + fn[1:]).sum()
     x = divided(fp, fp + tn) if c.o["curve"] == "ROC" else divided(tp, tp + fn)
     y = divided(tp, tp + fn) if c.o["curve"] == "ROC" else divided(tp, tp + fp)
     heights = {"interpolation": (y[:-1] + y[1:]) / 2, "minoring": np.minimum(y[:-1], y[1:]), "majoring": np.maximum(y[:-1], y[1:])}[method]
-    return [Rounded(((x[:-1] - x[1:]) * heights).sum(), 1e-4)]
+    return ((x[:-1] - x[1:]) * heights).sum()
+
+
+@metric("AUC")
+def auc(c):
+    if c.o.get("from_logits"):
+        return None
+    limits, by_label = c.o.get("thresholds"), c.o.get("label_weights")
+    inner = evenly(c.o["num_thresholds"]) if limits is None else [-1e-7] + [float(np.float32(t)) for t in limits if 0 < t < 1] + [1 + 1e-7]
+    if not c.o.get("multi_label"):
+        return [Rounded(area_under(c, *confusion(c, inner, label_weights=by_label)), 1e-4)]
+    areas = [area_under(c, *confusion(c, inner, class_id=k)) for k in range(c.given[0].shape[-1])]
+    return [Rounded(np.average(areas, weights=by_label), 1e-4)]
 
 
 # ---- scores: of columns of all updates together ----

@@ -119,6 +119,8 @@ def lamb(o, s, w, g, rate, t):
         return None
     m, v = moment(s, "m", o["beta_1"], w, g), moment(s, "v", o["beta_2"], w, square(g))
     step = m / (1 - power(o["beta_1"], t)) / (r.sqrt(v / (1 - power(o["beta_2"], t))) + o["epsilon"])
+    if not w.value.any():  # neither has a length to be scaled by
+        return w - step * rate
     return w - step * (r.sqrt(square(w).sum()) / r.sqrt(square(step).sum())) * rate
 
 

@@ -1,0 +1,81 @@
+-- Hooks of callbacks called one by one, as fit calls them: their state in a second training, behind
+-- several steps at once, and of values that are no numbers.
+
+local ipu = require "ipulua"
+local command = require "spec.support.command"
+local callbacks <const> = ipu.keras.callbacks
+
+-- A model whose weights are a word.
+local function model_of(weights)
+  return {now = weights, get_weights = function(self) return self.now end,
+    set_weights = function(self, value) self.now = value end}
+end
+
+local function epochs(callback, name, values)
+  callback:on_train_begin()
+  callback.model.stop_training = false
+  for i, value in ipairs(values) do
+    callback:on_epoch_end(i - 1, {[name] = value})
+    if callback.model.stop_training then return i end
+  end
+end
+
+describe("EarlyStopping", function()
+  it("restores no weights of the training before", function()
+    local stop <const> = callbacks.EarlyStopping{patience = 1, restore_best_weights = true}
+    stop:set_model(model_of "first")
+    assert.equal(2, epochs(stop, "val_loss", {1, 2}))
+    stop.model.now = "second"
+    assert.equal(2, epochs(stop, "val_loss", {0 / 0, 0 / 0}))
+    assert.equal("second", stop.model.now)
+  end)
+
+  it("wants what is to grow to grow by more than min_delta", function()
+    for values, ends in pairs{[{0.5, 0.55, 0.6}] = 2, [{0.5, 0.65, 0.7}] = 3} do
+      local stop <const> = callbacks.EarlyStopping{monitor = "accuracy", min_delta = 0.125,
+        patience = 1}
+      stop:set_model(model_of "w")
+      assert.equal(ends, epochs(stop, "accuracy", values))
+    end
+  end)
+end)
+
+describe("what is monitored", function()
+  it("is to grow or to fall by its name", function()
+    for name, grows in pairs{accuracy = true, val_acc = true, val_left_accuracy_1 = true,
+      val_auc = true, auc_pr = true, myacc_2 = true, fmeasure_x = true, loss = false,
+      accuracy_loss = false, accuracy_loss_1 = false, val_loss = false, mae = false,
+      recall = false} do
+      assert.equal(grows, callbacks._monitors.is_max("auto", name), name)
+    end
+  end)
+end)
+
+describe("ModelCheckpoint", function()
+  -- Executions of 3 steps: 3, 6, 9, 12, 15, 18 … steps have been made; 4, 8, 12, 16 and 20 are due.
+  it("saves every save_freq steps, whatever an execution makes", function()
+    local saved <const>, check <const> = {}, callbacks.ModelCheckpoint{"x.safetensors",
+      save_freq = 4}
+    check.save = function(_, _, _, batch) saved[#saved + 1] = batch end
+    for first = 0, 18, 3 do
+      check:on_train_batch_end(first + 2, {}, {step_first = first, step_last = first + 2})
+    end
+    assert.same({5, 8, 11, 17, 20}, saved)
+  end)
+end)
+
+describe("CSVLogger", function()
+  it("has one header, however often it appends, and quotes its separator", function()
+    local folder <const> = command.folder()
+    finally(function() command.remove(folder) end)
+    local path <const> = folder .. "/log.csv"
+    local log <const> = callbacks.CSVLogger{path, separator = ";", append = true}
+    for run = 1, 2 do
+      log:on_train_begin()
+      log:on_epoch_end(0, {["a;b"] = run, ["c,d"] = 0.5})
+      log:on_train_end()
+    end
+    local file <close> = assert(io.open(path))
+    assert.equal('epoch;"a;b";c,d\n0;1;0.5\n0;2;0.5\n', file:read "a")
+  end)
+end)
