@@ -114,7 +114,7 @@ layers.OpLambda = {}
 ---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
----The number of the bin that a value falls into: how many of the boundaries it has reached.
+---The number of the bin of a value: how many of the boundaries it has reached.
 ---@class keras.layers.Discretization: keras.layers.Layer
 ---@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
@@ -1304,7 +1304,7 @@ function Model:inspect(...) end
 ---Whether the model's layers are assigned to stages of a pipeline.
 function Model:is_pipelined(...) end
 
----Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these only layers of the same shapes.
+---Sets the weights from a file. by_name: only weights that the file has; skip_mismatch: of these only weights of the same shapes.
 function Model:load_weights(...) end
 
 ---The outputs for data, in its order: a tensor, or a structure of them.

@@ -3,7 +3,6 @@
 #define IPULUA_API_INTERPRETER_H
 #include "api/context.h"
 
-/* Calls a function of ipulua/tools/embed.lua, opening the interpreter first; in of the call is
- * taken over. */
+/* Calls a function of ipulua/tools/embed.lua, after opening the interpreter. It takes over `in`. */
 Status interpreter_call(ipu_context *c, BridgeCall *call);
 #endif

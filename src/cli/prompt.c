@@ -296,7 +296,7 @@ static void explain(lua_State *L, const char *text) {
         lua_remove(L, -2);
   else lua_pushfstring(L, "return %s", text);
   int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
-  /* it may name the value that was meant */
+  /* run it: its error may name the value that was meant */
   if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) {
     print_error(L);
     lua_pop(L, 1);
@@ -343,7 +343,7 @@ static Reading run_chunk(lua_State *L, Editor *e) {
   int text = lua_gettop(L);
   bool incomplete;
   Reading reading = READ_LINE;
-  if (lua_tostring(L, text)[0] == '=') { /* lua still knows this way to ask for a value */
+  if (lua_tostring(L, text)[0] == '=') { /* as in lua, an old form of asking for a value */
     lua_pushfstring(L, "return %s", lua_tostring(L, text) + 1);
     lua_replace(L, text);
   }

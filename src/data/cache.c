@@ -269,7 +269,7 @@ static Status complete(CacheStage *k, Error *e) {
   CacheDataset *d = cache_of(&k->base);
   if (k->broken && !d->at_once) return OK;
   bool whole = !k->broken;
-  k->broken = true; /* until it has worked */
+  k->broken = true; /* stays set until publishing has succeeded */
   Store *store = finish(k, e);
   if (!store) return e->status;
   if (!whole) return k->store = k->own = store, OK;

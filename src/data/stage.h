@@ -23,13 +23,13 @@ struct Dataset {
   _Atomic int references;
   const StageClass *class;
   char *source;
-  int depth;    /* length of the chain, which is bounded, as chains are walked recursively */
+  int depth;    /* length of the chain. It is limited, since chains are walked recursively */
   int count;    /* components */
   Type *type;   /* [count] */
   bool *nested; /* [count] */
   bool is_static;
   int64_t cardinality;
-  int64_t batch; /* of a stage that batches and keeps the remainder: elements; else 0 */
+  int64_t batch; /* elements of a batch, for a stage that batches and keeps the remainder; else 0 */
   int input_count;
   Dataset **input;
   const Rows *rows;            /* elements 0 … length-1, if they stay in memory */
@@ -40,7 +40,7 @@ struct Dataset {
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
-  bool shuffles;                     /* its order depends on how many iterators there were before */
+  bool shuffles;                     /* its order depends on the number of earlier iterators */
   /* whether it calls the script, or computes on several threads; NULL: false */
   bool (*needs_caller)(const Dataset *d);
   /* frees the larger struct's own fields; may be NULL, like all below except open and next */
@@ -58,7 +58,7 @@ struct StageClass {
 /* A shuffle that existed when the iterator was opened. */
 typedef struct KnownShuffle {
   const Dataset *dataset;
-  uint64_t iteration; /* iterators of it before this one */
+  uint64_t iteration; /* number of earlier iterators of it */
 } KnownShuffle;
 
 /* State shared by the stages of one iterator; constant while there are threads. */
@@ -67,9 +67,10 @@ typedef struct Tree {
   bool owns_host;
   Pool *pool;
   uint64_t seed;
-  uint64_t iteration; /* iterators of the whole dataset before this one */
+  uint64_t iteration; /* number of earlier iterators of the whole dataset */
   _Atomic int spare_threads;
-  bool aside; /* now read by a thread that would idle: starting a thread for it can't pay */
+  bool aside; /* read by a thread that would otherwise be idle, so starting a thread for it doesn't
+               * pay */
   int shuffle_count, shuffle_capacity;
   KnownShuffle *shuffle;
 } Tree;
@@ -82,7 +83,7 @@ typedef struct Scope {
   const struct Scope *parent;
   /* the epoch in which its dataset was opened */
   uint64_t birth;
-  bool made; /* its dataset was made by a function in this iteration */
+  bool made; /* its dataset was made by a function, in this iteration */
   bool kept; /* below a cache: as in the first iteration */
   _Atomic bool cancelled;
   _Atomic bool threaded; /* read by a thread of its own, which Ctrl-C leaves alone */
@@ -92,8 +93,7 @@ struct Stage {
   const StageClass *class;
   Dataset *dataset; /* borrowed: the iterator, or the stage that got it from a function, holds it */
   Scope *scope;
-  uint64_t
-      epoch; /* which reading this is: a function of the position in the iterator, not of time */
+  uint64_t epoch; /* the number of this reading, by its position in the iterator, not by time */
   Stage *input;
   const Rows *rows;
   bool ended; /* kept by the calls below: classes are not asked again after their end */
@@ -106,7 +106,7 @@ Dataset *dataset_new_like(Error *e, const char *source, const StageClass *class,
                           Dataset *in); /* in's elements */
 /* d's components from first on are as in's. */
 void dataset_take_types(Dataset *d, int first, const Dataset *in);
-/* After the components are set. NULL (and d released) when a type is impossible. */
+/* To be called after the components are set. NULL (and d released) if a type is impossible. */
 Dataset *dataset_finish(Error *e, Dataset *d);
 /* Fails with the stage's name and line. */
 Status dataset_fail(const Dataset *d, Error *e, Status s, const char *format, ...)
@@ -177,7 +177,7 @@ Status rows_stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
 Dataset *dataset_zip_rows(Error *e, const char *source, int count, Dataset *const *in);
 
 /* Elements as lists of tensors. */
-void tensors_release(Tensor **t, int count); /* and sets them to NULL */
+void tensors_release(Tensor **t, int count); /* and sets their pointers to NULL */
 /* Fails unless they match d's components. */
 Status tensors_check(const Dataset *d, Error *e, Tensor *const *t);
 bool type_matches(const Type *spec, const Type *t); /* -1 matches any extent */

@@ -42,7 +42,7 @@ void cost_of_fill(const Target *t, const Node *n, Cost *cost) {
 }
 
 void cost_of_copy(const Target *t, const Node *n, Cost *cost) {
-  int64_t all = 0, run = 0; /* of any number of parts: one exchange takes them all */
+  int64_t all = 0, run = 0; /* one exchange for any number of parts */
   for (int i = 0; i < n->out_count; i++) {
     all += bytes(&n->out[i]);
     if (!run || run_bytes(&n->out[i]) < run) run = run_bytes(&n->out[i]);
@@ -114,7 +114,7 @@ void cost_of_norm(const Target *t, const Node *n, Cost *cost) {
 
 /* ---- by index ---- */
 
-/* Slices of an axis of a table: how many there are, how wide each is. */
+/* Slices of an axis of a table: their number, and the width of each. */
 static Around slices(const Type *table, int64_t picked, int64_t count) {
   int64_t width = count ? picked / count : 0, all = type_count(table);
   return (Around){1, width ? all / width : 0, width};
@@ -177,9 +177,9 @@ void cost_of_top_k(const Target *t, const Node *n, Cost *cost) {
 
 /* ---- linear algebra ---- */
 
-/* Parts of a serialized_matmul, one after the other: its dimension becomes so much smaller. */
+/* The parts of a serialized_matmul run one after the other. Each has a share of its dimension. */
 static int64_t serial_parts(const Node *n, int64_t *m, int64_t *k, int64_t *columns) {
-  if (op_attr_count(n->op) < 4) return 1; /* no parts but the flags' */
+  if (op_attr_count(n->op) < 4) return 1; /* its attributes are flags only */
   int64_t parts = max(n->attr[0].i, 1), *cut = !strcmp(n->attr[1].s, "a_columns") ? m
                                                : !strcmp(n->attr[1].s, "b_rows")  ? columns
                                                                                   : k;
@@ -272,7 +272,7 @@ static int64_t capped_product(int64_t a, int64_t b) {
                                                                               : product;
 }
 
-/* Each element is compared with each level. */
+/* Each element is compared with each boundary. */
 void cost_of_histogram(const Target *t, const Node *n, Cost *cost) {
   const Value *x = n->in[n->in_count - 2], *levels = n->in[n->in_count - 1];
   *cost = cost_elementwise(t, dtype(x), capped_product(elements(x), max(elements(levels), 1)), 2,

@@ -15,8 +15,8 @@ static int times_read(const Node *n, const Value *root) {
   return times;
 }
 
-/* Reader of the old value x at the very step that makes the new one: allowed where each element
- * is read before it is written, or where the node takes the buffer over as its carried value. */
+/* Reader of the old value x in the step that makes the new one. It is allowed if each element is
+ * read before it is written, or if the node takes the buffer over as its carried value. */
 static bool may_read_at_step(const Region *r, const Node *reader, const Value *old,
                              const Value *made) {
   const Node *maker = made->node;
@@ -29,7 +29,7 @@ static bool may_read_at_step(const Region *r, const Node *reader, const Value *o
   for (int k = 0; reader == maker && group < 0 && k < 8 && k < maker->in_count; k++)
     if ((maker->op->traits & IN_PLACE(k)) && value_root(maker->in[k]) == old)
       return times_read(maker, old) == 1;
-  /* a product is there before anything that runs with it */
+  /* a product is there before the other members of its group run */
   if (group >= 0 && r->group[group].gemm == maker->id) return false;
   if (group < 0 || region_group(r, reader->id) != group || reader->id > maker->id ||
       reader->id == r->group[group].gemm)
@@ -45,7 +45,7 @@ static bool is_whole_load(const Node *n) {
   return node_is_load(n) && node_shares(n) == 1 && !node_moves_slot(n);
 }
 
-/* Whether all readers of the old value are finished before `made` is written over it. Loads may
+/* Whether all readers of the old value have finished before `made` is written over it. Loads may
  * read it in place. */
 static bool is_replaceable(const Region *r, const Value *old, const Value *made) {
   const Graph *g = r->graph;
@@ -110,8 +110,8 @@ static void follow_stored(Lower *l, Region *r, const int *inputs, int target, co
   if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;
 }
 
-/* The value that `made` replaces goes to the same memory, so that a branch that leaves it alone
- * has nothing to copy. */
+/* The value that `made` replaces goes to the same memory. So a branch that leaves it unchanged has
+ * nothing to copy. */
 static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
   for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {
     int *slot = region_slot(r, v);
@@ -144,8 +144,8 @@ int region_output_pass(const Region *r, int output) {
   return r->pass && node_is_made(n) ? r->pass[n->id] : 0;
 }
 
-/* Copies happen as if at once: one whose target another still reads waits; a ring is broken by a
- * spare buffer. */
+/* Copies have the effect of simultaneous ones. A copy waits while another still reads its target. A
+ * ring is broken by a spare buffer. */
 void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b) {
   const Graph *g = r->graph;
   int count = g->output_count, left = 0;

@@ -19,9 +19,9 @@
 
 typedef struct Pending {
   Value *value; /* of the old graph */
-  int output;   /* that is stored; -1: an activation */
+  int output;   /* a value that is stored; -1: an activation */
   int stage;    /* that keeps the activation */
-  int next;     /* with the same due node; -1: none */
+  int next;     /* the next load with the same due node; -1: none */
 } Pending;
 
 /* A region being copied. */
@@ -31,7 +31,7 @@ typedef struct Part {
   const OffloadRequest *request;
   const Graph *g;
   Graph *to;
-  const Node *loop; /* whose body it is, where that is a pipeline's; NULL: no passes */
+  const Node *loop; /* the pipeline whose body it is; NULL: no pipeline, so no passes */
   const PipelinePlan *plan;
   const int *pass; /* [node_count] */
   int passes, stages;
@@ -39,9 +39,9 @@ typedef struct Part {
   Numbering values;
   Value **made;   /* by value: its copy */
   bool *remote;   /* by value: it lives in streaming memory */
-  Value **local;  /* by value and pass: as an op there reads it */
+  Value **local;  /* by value and pass: the value as an op in that pass reads it */
   Value **stored; /* by value and stage: the activation in streaming memory */
-  Value **result; /* [output_count] wanted ones, stored */
+  Value **result; /* [output_count] outputs that must be stored, stored */
   /* by node: the last node that is computed elementwise from it, in its pass */
   int *settled;
   int *due; /* by node: the first store after it; -1 */
@@ -300,8 +300,8 @@ static bool copy_outputs(Part *t) {
   return t->to->error.status == OK;
 }
 
-/* Was it never touched, or is it stored by somebody else: inside a control node, or by a
- * transfer placed before? */
+/* Was it never touched, or is it stored elsewhere: inside a control node, or by a transfer placed
+ * before? */
 static bool is_stored(const Part *t, const Value *v) {
   const Node *n = v->node;
   ControlRegions c = control_regions(n);
@@ -414,7 +414,7 @@ const PipelinePlan *graph_plan(const Graph *g) {
   return loop ? (const PipelinePlan *)control_plan(loop) : NULL;
 }
 
-/* shares: in how many it is loaded already. */
+/* shares: the number of shares in which it is loaded already. */
 static bool is_offloaded(const Program *p, const OffloadRequest *q, int variable, int shares) {
   const Variable *v = p->variable[variable];
   bool asked = v->of_optimizer ? q->offload.state : v->trainable && q->plan && q->offload.weights;

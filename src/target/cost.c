@@ -30,7 +30,7 @@ double cost_temporary(const Cost *c) {
 
 Cost cost_free(void) { return (Cost){.fits = true}; }
 
-/* The row of that name, a new one, or, when there is no room, the last. */
+/* The row of that name: an existing one, a new one or, if there is no room, the last. */
 static CostStep *find_row(Cost *c, const char *name) {
   for (int i = 0; i < c->row_count; i++)
     if (!strcmp(c->steps[i].name, name)) return &c->steps[i];
@@ -40,7 +40,7 @@ static CostStep *find_row(Cost *c, const char *name) {
   return row;
 }
 
-/* A tile alone exchanges nothing. */
+/* A single tile exchanges nothing. */
 static double exchange_start(const Target *t) {
   return t->tiles > 1 ? (double)t->exchange_start_cycles : 0;
 }
@@ -178,8 +178,8 @@ double vector_width(const Target *t, Dtype d) {
   return fmax(1, (double)t->vector_bytes / element_bytes(d));
 }
 
-/* Elements on the fullest tile when they are spread in grains of one vector and at least 128
- * bytes a tile. */
+/* Elements on the fullest tile, if they are spread in grains of one vector and at least 128 bytes a
+ * tile. */
 double tile_share(const Target *t, Dtype d, double elements) {
   if (elements <= 0) return 0;
   double grain = vector_width(t, d), min = 128 / element_bytes(d);
@@ -269,7 +269,7 @@ Cost cost_fill(const Target *t, Dtype d, int64_t elements) {
   return cost_elementwise(t, d, elements, 0, VECTOR(MOVE, F32));
 }
 
-/* Entering the vertex, and a vector of its numbers. */
+/* Cycles to enter the vertex, and cycles for a vector of its numbers. */
 static const struct {
   double prologue, vector;
 } random_cycles[] = {[RANDOM_UNIFORM] = {24, 4},
@@ -310,8 +310,8 @@ Cost cost_rearrange(const Target *t, int64_t bytes, int64_t run_bytes) {
   if (compute > 0) cost_step(&c, t, "rearrange", 0, compute);
   c.tiles = tiles_used(t, U8, (double)bytes);
   cost_memory(&c, MEMORY_REARRANGEMENT, share);
-  /* without vertices it is the exchange that has to know each piece: as much, by published totals
-   * of fourteen layers in f32 */
+  /* without vertices the exchange addresses each piece, for the same cost by published totals of
+   * fourteen layers in f32 */
   if (compute > 0) cost_vertex(&c, t, VERTEX_COPY, 16, 120);
   else c.bytes[MEMORY_VERTEX_STATE] += 16;
   if (run_bytes < 8 && compute > 0) cost_vertex(&c, t, VERTEX_TRANSPOSE, 16, 20);

@@ -16,8 +16,8 @@ static int position_of(const TensorList *list, const Tensor *t) {
   return found ? (int)(found - list->tensor) : -1;
 }
 
-/* Operand k of n may be asked for: the value of something known, which is computed from others, may
- * not. */
+/* Whether gradients may be asked for by operand k of n. The value of a `known` node is computed
+ * from others, so they may not. */
 static const Node *constant_at(const Node *n, int k) {
   const Node *from = n->in[k]->node;
   return node_is_constant(from) && !(k && k == n->op->value_from) ? from : NULL;

@@ -79,13 +79,12 @@ local columns <const> = 80
 local function show_field(value)
   if type(value) == "function" then return "<function>" end
   if class.of(value) then return (tostring(value):gsub("\n", "\n  ")) end
-  -- the brackets of a list of one go, and the lines that it is broken into when the value alone is
-  -- wide
+  -- removes the brackets of a list of one, and joins the lines of a value that is wide
   return tostring(core.plain{value}):sub(2, -2):match("^%s*(.-)%s*$")
 end
 
----`Huber{delta = 1.0, name = "huber"}`, or a field a line where that is too long: how objects are
----shown, never by an address.
+---`Huber{delta = 1.0, name = "huber"}`, or a field a line if that is too long. Objects are shown
+---so, never by an address.
 ---@param self any
 ---@param fields table<string, any> plain values, functions and objects
 ---@return string
@@ -99,7 +98,7 @@ function class.text(self, fields)
   return name .. "{\n  " .. table.concat(list, ",\n  ") .. "\n}"
 end
 
--- Of objects whose class says nothing else.
+-- For objects whose class has no other text.
 local function show_object(self) return class.text(self, settings(self)) end
 
 ---Makes a class; `C(...)` then builds an instance and hands the arguments to `C.init`.

@@ -9,7 +9,8 @@ local plain = {}
 
 local deepest <const> = 100 -- tables inside tables; more is a table that holds itself
 
--- Who counts from 0, as axes do, would get nil from a shape and look for the reason elsewhere.
+-- Position 0 gives nil. A script that counts positions from 0, as axes are counted, would look for
+-- the cause elsewhere.
 local shapes <const> = getmetatable(core.tensor(0).shape)
 function shapes.__index(_, position)
   local caller = position == 0 and debug.getinfo(2, "S")

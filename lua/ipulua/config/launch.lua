@@ -10,8 +10,8 @@ local launch = {}
 
 local facts
 
----Who started this process, how many there are and which one this is: {launcher, library, count,
----index}; without a launcher one.
+---The launcher, the number of processes and the number of this one: {launcher, library, count,
+---index}; one without a launcher.
 ---@return table
 function launch.facts()
   if facts then return facts end
@@ -50,8 +50,7 @@ local function stated_replicas()
   return n, "IPULUA_REPLICAS"
 end
 
----How many replicas the command line says that all instances have together, nil where it says
----nothing.
+---The number of all instances' replicas by the command line; nil if it isn't given.
 ---@return integer?
 function launch.stated_replicas()
   local n, name = stated_replicas()
@@ -96,7 +95,7 @@ function launch.check_local(replicas)
     "failed_precondition")
 end
 
----To be closed: until then there are so many instances, and this is the first; for estimates.
+---To be closed: until then there are this many instances, and this is the first; for estimates.
 ---@param count integer? nil: as many as there are
 function launch.pretend(count)
   local former = launch.facts()

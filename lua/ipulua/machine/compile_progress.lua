@@ -6,7 +6,8 @@ local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
 local terminal = require "ipulua.base.terminal"
 
--- Of `auto`, in seconds: how old a compilation is when its line appears, and when the line stays.
+-- In seconds, for `auto`: the age of a compilation at which its line appears, and at which the line
+-- stays.
 local compile_progress = {appears = 0.5, stays = 2.0}
 
 local width <const> = 20
@@ -29,11 +30,11 @@ end
 
 local function age() return core.epoch() - state.start end
 
--- A line that is drawn over must stay within the window: without room the name is cut, then the
--- end.
+-- A line that is drawn again and again must stay within the window. If it is too long, the name is
+-- cut, then the end.
 local function draw(percent, doing)
   if not state.always and age() < compile_progress.appears then return end
-  local text_columns = require "ipulua.base.text_columns" -- not needed where nothing is drawn
+  local text_columns = require "ipulua.base.text_columns" -- unnecessary if nothing is drawn
   local full = percent * width // 100
   local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full),
     ("."):rep(width - full), percent, doing, age())
@@ -61,7 +62,7 @@ func.listen(function(event, entry)
   end
 end)
 
----Where the line goes instead of standard error; nil: there again.
+---The function that gets the line instead of standard error; nil: standard error again.
 ---@param f? fun(s: string)
 function compile_progress.set_writer(f) write = f or write_stderr end
 

@@ -53,7 +53,7 @@ void block_store(const Call *c, const Block *from, void *to, int64_t begin, int6
     for (int64_t i = 0; i < n; i++) dtype_set_integer(d, y, i, from->integer[i]);
 }
 
-/* acc = acc op x, where x was prepared. */
+/* acc = acc op x, for a prepared x. */
 #define COMBINE(id, T, ADDED, TIMES)                                                            \
   static void combine_##id(Combination o, T *restrict acc, const T *restrict x, int64_t n) {    \
     switch (o) {                                                                                \
@@ -107,8 +107,8 @@ static void combine(Dtype d, Combination o, Block *acc, const Block *x, int64_t 
   else combine_integer(o, acc->integer, x->integer, n);
 }
 
-/* A sum's or mean's next summand in float32, straight from where it is. A division by a power of
- * two is a multiplication, bit for bit. */
+/* A sum's or mean's next summand in float32, read in place. A division by a power of two is a
+ * multiplication, bit for bit. */
 static void take_in_f32(float *restrict acc, const float *restrict x, int64_t n, bool is_first,
                         float members) {
   float share = 1.0f / members;

@@ -244,8 +244,8 @@ end
 local load_rows <const> = {{"path", "string"}, {"by_name", "boolean", false},
   {"skip_mismatch", "boolean", false}}
 
----Sets the weights from a file. by_name: only layers that the file has; skip_mismatch: of these
----only layers of the same shapes.
+---Sets the weights from a file. by_name: only weights that the file has; skip_mismatch: of these
+---only weights of the same shapes.
 ---Shapes: each weight has the shape that it was saved with, unless skip_mismatch leaves it out
 ---Errors: a file that is missing or damaged, weights of other shapes or names, skip_mismatch
 ---without by_name: `model:load_weights "nowhere.safetensors"`

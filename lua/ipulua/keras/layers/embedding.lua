@@ -69,7 +69,7 @@ function Embedding:compute_mask(x)
   return ops.not_equal(x, 0)
 end
 
----The number of the bin that a value falls into: how many of the boundaries it has reached.
+---The number of the bin of a value: how many of the boundaries it has reached.
 ---@class Discretization: Layer
 local Discretization = Layer.declare("Discretization", {{"bin_boundaries", "list"}})
 layers.Discretization = Discretization
@@ -108,8 +108,8 @@ function Discretization:call(x)
   return ops.reduce_sum(ops.cast(reached, "int32"), {axis = -1})
 end
 
----Numbers as vectors of `count`: "one_hot" one for each number, "multi_hot" and "count" one for
----those along the last axis. "tf_idf" adds up their weights.
+---Numbers as vectors of `count` elements: "one_hot" has a vector for each number, "multi_hot" and
+---"count" have one for the numbers along the last axis. "tf_idf" adds up their weights.
 ---@package
 function layers.encode(x, count, mode, dtype, weights)
   local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)

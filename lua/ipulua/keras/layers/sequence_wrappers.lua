@@ -18,7 +18,7 @@ local layers = {}
 
 local reversed <const>, split_inputs <const> = recurrent.reversed, recurrent.split_inputs
 
--- The axis of time of a layer's input and of its sequence of outputs.
+-- The time axis of a layer's input and of its sequence of outputs.
 local function time_axis(layer) return layer.time_major and 0 or 1 end
 
 -- ------------------------------------------------ both directions
@@ -169,7 +169,7 @@ local function flattened(x)
   return ops.reshape(x, table.move(shape, 3, #shape, 2, {shape[1] * shape[2]}))
 end
 
--- The mask of the results: the inner layer's, else the steps that hold something.
+-- The mask of the results: the inner layer's, else true for steps with any true element.
 local function mask_of_steps(inner, mask, shape)
   if inner ~= nil then
     return ops.reshape(inner, table.move(inner.shape, 2, #inner.shape, 3, {shape[1], shape[2]}))

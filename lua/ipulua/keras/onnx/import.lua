@@ -74,7 +74,8 @@ local function operands(n, values)
   return x
 end
 
--- The bytes of constants that elementwise nodes and products may make of others, before they do.
+-- The bytes of constants that elementwise nodes and products may make of others. It is checked
+-- before they do.
 local function check_sizes(n, x)
   local rank, shape, dtype = 0, {}, "float32"
   for i = 1, x.n do
@@ -117,7 +118,8 @@ local function run_node(n, x)
     log.debug("onnx.import: node '%s' (%s): %s", n.name, n.op, problem)
     tools.refuse(n, "its operands or attributes are none that are known here")
   end
-  local is_type = last.kind == "type" -- that a type has no such op here is no fault of the file
+  -- if our op doesn't take a type, the file is right all the same
+  local is_type = last.kind == "type"
   blame.error(string.format("onnx.import: node '%s' (%s): %s", n.name, n.op, last.message),
     is_type and "not_implemented" or last.kind)
 end
