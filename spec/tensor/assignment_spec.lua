@@ -182,6 +182,16 @@ describe("elements can't be assigned to", function()
   it("of a variable", function()
     local v = ipu.Variable{1, 2}
     refuses("v:assign", function() v[1] = 0 end)
+    local m = ipu.Variable(ipu.zeros{2, 2, 2})
+    refuses("v:assign", function() m[1][2] = 5 end)
+    refuses("v:assign", function() m[1][2][1] = 5 end)
+    refuses("v:assign", function() m[-1][1] = 5 end)
+    refuses("v:assign", function() m[{{1, 2}}][1] = 5 end)
+    refuses("v:assign", function() m[{1, 2}][1] = 5 end)
+    local reading = m:read_value() -- a tensor of its own
+    reading[1][2] = 5
+    assert.same({0, 0, 5, 5, 0, 0, 0, 0}, plain(ipu.reshape(reading, {-1})))
+    assert.same({0, 0, 0, 0, 0, 0, 0, 0}, plain(ipu.reshape(m:read_value(), {-1})))
   end)
 
   it("where index or values don't fit", function()

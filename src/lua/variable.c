@@ -268,6 +268,17 @@ static int kept_field(lua_State *L, const char *name) {
                                                               : bind_refuse_field(L, "variable");
 }
 
+/* The reading on top knows the variable at 1 as its origin, so that an assignment to an element of
+ * a row is refused. */
+static void link_reading(lua_State *L) {
+  const LuaTensor *u = bind_test_tensor(L, -1);
+  if (!u->tensor) return;
+  bind_push_linked(L, tensor_retain(u->tensor));
+  lua_replace(L, -2);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+}
+
 static void push_initialised(lua_State *L, const Variable *v) {
   if (!v->value) bind_initialise(L, 1);
   lua_pushboolean(L, v->value != NULL);
@@ -281,6 +292,7 @@ static int get_field(lua_State *L) {
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
   if (!name) { /* v[i]: a row of its value */
     read_value(L);
+    link_reading(L);
     lua_pushvalue(L, 2);
     lua_gettable(L, -2);
     return 1;

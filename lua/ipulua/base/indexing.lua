@@ -193,6 +193,10 @@ end
 
 local function check_chain(t)
   while t do
+    if core.is_variable(t) then
+      blame.error("a variable's elements can't be assigned to one by one; v:assign(values) "
+        .. "replaces them all", "type")
+    end
     core.check_assignable(t)
     t = core.link_of(t)
   end
