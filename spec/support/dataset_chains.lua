@@ -88,6 +88,22 @@ function stages.filter(ds, list, random)
     filtered(list, function(x) return x == failed or x % m ~= 0 end)
 end
 
+-- Up to the first element that isn't kept; one that fails is passed on.
+function stages.take_while(ds, list, random)
+  local border <const> = random(30)
+  local kept = {}
+  for _, x in ipairs(list) do
+    if x ~= failed and x >= border then break end
+    kept[#kept + 1] = x
+  end
+  return ds:take_while(function(x) return ipu.less(x, border) end), kept
+end
+
+function stages.apply(ds, list, random)
+  local n = random(5)
+  return ds:apply(function(d) return d:skip(n) end), sub(list, n + 1, #list)
+end
+
 function stages.take(ds, list, random)
   local n = random(9)
   return ds:take(n), sub(list, 1, n)
