@@ -284,8 +284,8 @@ static int list_folder(lua_State *L) { /* (path) → names, sorted */
   return 1;
 }
 
-static int replace_folder(
-    lua_State *L) { /* (from, to): from takes the place of the folder `to`, which is removed */
+/* (from, to): the folder `from` takes the place of `to`, which is removed. */
+static int replace_folder(lua_State *L) {
   const char *from = luaL_checkstring(L, 1), *to = luaL_checkstring(L, 2);
   bool swapped = false;
   Error e = {0};

@@ -45,7 +45,7 @@ static void let_go(const Job *j) { luaL_unref(j->state->callbacks, LUA_REGISTRYI
 static void finish(Job *j) {
   if (is_over(j)) return;
   host_calls_wait(j->state->host, is_finished, j);
-  if (j->joined) return; /* time by which it was put off */
+  if (j->joined) return; /* a call that the wait ran has joined it */
   pthread_join(j->thread, NULL);
   j->joined = true;
   if (j->state->job == j) j->state->job = NULL;
