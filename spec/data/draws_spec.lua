@@ -19,6 +19,14 @@ local makers <const> = {
     return d:filter(function() return ipu.less(ipu.random.uniform({}), 0.7) end, {eager = true})
       :map(function(x) return ipu.reduce_sum(x) end)
   end,
+  take_while = function(d)
+    return d:take_while(function() return ipu.less(ipu.random.uniform({}), 0.96) end)
+      :map(function(x) return ipu.reduce_sum(x) end)
+  end,
+  ["take_while after an eager map"] = function(d)
+    return d:map(uniform, scalar)
+      :take_while(function(x) return ipu.less(x + ipu.random.uniform({}), 1.9) end)
+  end,
   flat_map = function(d)
     return d:flat_map(function(x) return data.from_tensors(uniform(x)):repeat_n(2) end)
   end,

@@ -92,6 +92,8 @@ Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, 
                           ScriptFunction f);
 Dataset *dataset_filter(Error *e, const char *source, Dataset *in, MapFunction predicate);
 Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate);
+Dataset *dataset_take_while_host(Error *e, const char *source, Dataset *in,
+                                 ScriptFunction predicate);
 /* f makes a dataset of each element; types are the components of all of them. */
 Dataset *dataset_interleave(Error *e, const char *source, Dataset *in, int count, const Type *types,
                             ScriptFunction f, int64_t cycle_length, int64_t block_length);

@@ -12,6 +12,7 @@ typedef struct HostStage {
   Stage base;
   Tensor **in;      /* [input components] */
   uint64_t fetched; /* elements of the input so far */
+  bool ended;       /* take_while met an element that isn't kept */
 } HostStage;
 
 static Status host_open(Stage *s, Error *e) {
@@ -45,24 +46,48 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
   return status;
 }
 
-static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Tensor **in = ((HostStage *)s)->in, *answer = NULL;
-  int count = s->dataset->count;
+/* Whether the predicate keeps the next element, which is in h->in. */
+static Status ask(HostStage *h, bool *keep, bool *end, Error *e) {
+  Stage *s = &h->base;
+  Tensor *answer = NULL;
   uint64_t number;
-  for (;;) {
-    Status status = stage_check_cancelled(s, e);
-    if (status == OK) status = fetch((HostStage *)s, &number, end, e);
-    if (status != OK || *end) return status;
-    status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, in,
-                                  count, &answer, 1, NULL, e);
-    bool keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
-    tensor_release(answer);
-    answer = NULL;
-    if (keep)
-      for (int c = 0; c < count; c++) out[c] = in[c], in[c] = NULL;
-    tensors_release(in, count);
-    if (status != OK || keep) return status;
+  Status status = fetch(h, &number, end, e);
+  if (status != OK || *end) return status;
+  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, h->in,
+                                s->dataset->count, &answer, 1, NULL, e);
+  *keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
+  tensor_release(answer);
+  return status;
+}
+
+/* Gives the element if it is kept, else releases it. */
+static void give(HostStage *h, bool keep, Tensor **out) {
+  int count = h->base.dataset->count;
+  for (int c = 0; keep && c < count; c++) out[c] = h->in[c], h->in[c] = NULL;
+  tensors_release(h->in, count);
+}
+
+static Status filter_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  HostStage *h = (HostStage *)s;
+  bool keep = *end = false;
+  Status status = OK;
+  while (status == OK && !keep && !*end) {
+    status = stage_check_cancelled(s, e);
+    if (status == OK) status = ask(h, &keep, end, e);
+    give(h, keep, out);
   }
+  return status;
+}
+
+static Status take_while_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  HostStage *h = (HostStage *)s;
+  bool keep = false;
+  *end = h->ended;
+  if (h->ended) return OK;
+  Status status = ask(h, &keep, end, e);
+  if (status == OK && !keep) h->ended = *end = true;
+  give(h, keep, out);
+  return status;
 }
 
 static void host_free(Dataset *d) {
@@ -81,6 +106,7 @@ static void host_free(Dataset *d) {
    .next = next_element}
 static const StageClass map_host_class = ON_HOST("map", map_host_next);
 static const StageClass filter_host_class = ON_HOST("filter", filter_host_next);
+static const StageClass take_while_host_class = ON_HOST("take_while", take_while_host_next);
 
 static Dataset *new_with_host(Error *e, const char *source, const StageClass *class, Dataset *in,
                               int count, ScriptFunction f) {
@@ -99,9 +125,19 @@ Dataset *dataset_map_host(Error *e, const char *source, Dataset *in, int count, 
   return dataset_finish(e, d);
 }
 
-Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
-  Dataset *d = new_with_host(e, source, &filter_host_class, in, in->count, predicate);
+static Dataset *chosen(Error *e, const char *source, const StageClass *class, Dataset *in,
+                       ScriptFunction predicate) {
+  Dataset *d = new_with_host(e, source, class, in, in->count, predicate);
   if (!d) return NULL;
   dataset_take_types(d, 0, in);
   return dataset_finish(e, d);
+}
+
+Dataset *dataset_filter_host(Error *e, const char *source, Dataset *in, ScriptFunction predicate) {
+  return chosen(e, source, &filter_host_class, in, predicate);
+}
+
+Dataset *dataset_take_while_host(Error *e, const char *source, Dataset *in,
+                                 ScriptFunction predicate) {
+  return chosen(e, source, &take_while_host_class, in, predicate);
 }

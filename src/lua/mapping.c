@@ -214,13 +214,18 @@ static int with_types(lua_State *L, Make *make) { /* (dataset, function, types) 
 static int map_host(lua_State *L) { return with_types(L, dataset_map_host); }
 static int flat_map(lua_State *L) { return with_types(L, dataset_flat_map); }
 
-static int filter_host(lua_State *L) { /* (dataset, function) */
+/* (dataset, function) */
+static int with_predicate(lua_State *L,
+                          Dataset *make(Error *, const char *, Dataset *, ScriptFunction)) {
   Dataset *in = bind_check_dataset(L, 1);
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   const char *at = bind_where(L);
-  return bind_made_dataset(L, u, dataset_filter_host(&e, at, in, script_function(L, 2)), &e);
+  return bind_made_dataset(L, u, make(&e, at, in, script_function(L, 2)), &e);
 }
+
+static int filter_host(lua_State *L) { return with_predicate(L, dataset_filter_host); }
+static int take_while_host(lua_State *L) { return with_predicate(L, dataset_take_while_host); }
 
 static int interleave(lua_State *L) { /* (dataset, function, types, cycle, block) */
   Dataset *in = bind_check_dataset(L, 1);
@@ -238,6 +243,7 @@ const luaL_Reg bind_mapping_methods[] = {{"map", map},
                                          {"filter", filter},
                                          {"map_host", map_host},
                                          {"filter_host", filter_host},
+                                         {"take_while_host", take_while_host},
                                          {"interleave", interleave},
                                          {"flat_map", flat_map},
                                          {NULL, NULL}};

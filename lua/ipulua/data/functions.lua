@@ -294,6 +294,13 @@ local function answer_of(who, value)
     "type")
 end
 
+-- A predicate that is called in Lua, as datasets of the core take it.
+local function predicate_function(who, predicate, dataset)
+  return drawing.of_elements(function(leaves)
+    return {answer_of(who, (call_with(predicate, dataset, leaves)))}
+  end)
+end
+
 ---The elements for which predicate gives true (a bool scalar).
 ---Shapes: predicate [...] → []; elements as they were
 ---Errors: a predicate that can't be traced or gives no bool scalar:
@@ -303,9 +310,8 @@ function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   check_parameters("filter", a.predicate, self)
   if a.eager or host_strings.components(self.template) then
-    return Dataset(self.handle:filter_host(drawing.of_elements(function(leaves)
-      return {answer_of("filter", (call_with(a.predicate, self, leaves)))}
-    end)), self.template)
+    return Dataset(self.handle:filter_host(predicate_function("filter", a.predicate, self)),
+      self.template)
   end
   local program, template, retrace, results = trace_function("filter", a.predicate, self)
   if not template.leaf then
@@ -323,19 +329,8 @@ end
 function Dataset:take_while(...)
   local a = args.check("take_while", predicate_rows, ...)
   check_parameters("take_while", a.predicate, self)
-  local function open()
-    local it = self.handle:iterator()
-    return function()
-      local leaves = it and it:next()
-      if leaves and answer_of("take_while", (call_with(a.predicate, self, leaves))):item() then
-        return leaves
-      end
-      if it then it:close() end
-      it = nil
-      return nil
-    end
-  end
-  return Dataset(core.data.from_generator(open, self.handle:types()), self.template)
+  return Dataset(self.handle:take_while_host(predicate_function("take_while", a.predicate, self)),
+    self.template)
 end
 
 local reduce_rows <const> = {
