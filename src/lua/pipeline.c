@@ -122,8 +122,7 @@ static int new_plan(lua_State *L) {
   const Schedule *schedule = check_schedule(L);
   lua_getfield(L, 1, "recomputation");
   int mode = luaL_checkoption(L, -1, "none", recomputations);
-  bind_push_object(L, NULL, PLAN_NAME);
-  Object **held = lua_touserdata(L, -1);
+  Object **held = bind_push_object(L, PLAN_NAME);
   Error e = {0};
   PipelinePlan *p =
       pipeline_plan_new(&e, schedule, flag(L, "training"), stages, position_of, ipu_of);
@@ -188,8 +187,7 @@ static PipelinePlan *push_positions(lua_State *L, const PipelinePlan *p) {
   int *v = lua_newuserdatauv(L, (size_t)(2 * p->positions) * sizeof *v, 0);
   for (int s = p->stages - 1; s >= 0; s--)
     v[p->position_of[s]] = p->position_of[s], v[p->positions + p->position_of[s]] = p->ipu_of[s];
-  bind_push_object(L, NULL, PLAN_NAME);
-  Object **held = lua_touserdata(L, -1);
+  Object **held = bind_push_object(L, PLAN_NAME);
   Error e = {0};
   *held =
       (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->positions, v, v + p->positions);
