@@ -193,21 +193,11 @@ static Status current(Stage *s, Error *e) {
                     &s->input);
 }
 
-static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status concatenate_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   ConcatenateStage *c = (ConcatenateStage *)s;
   for (;;) {
     Status status = current(s, e);
-    if (status == OK) status = stage_next(s->input, out, end, e);
-    if (status != OK || !*end || c->second) return status;
-    go_to_second(s);
-  }
-}
-
-static Status concatenate_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  ConcatenateStage *c = (ConcatenateStage *)s;
-  for (;;) {
-    Status status = current(s, e);
-    if (status == OK) status = stage_next_into(s->input, out, end, e);
+    if (status == OK) status = stage_give(s->input, to, end, e);
     if (status != OK || !*end || c->second) return status;
     go_to_second(s);
   }
@@ -230,8 +220,7 @@ static const StageClass concatenate_class = {.name = "concatenate",
                                              .dataset_bytes = sizeof(Dataset),
                                              .stage_bytes = sizeof(ConcatenateStage),
                                              .open = current,
-                                             .next = concatenate_next,
-                                             .next_into = concatenate_next_into,
+                                             .give = concatenate_give,
                                              .skip = concatenate_skip};
 
 /* The most specific type that covers both; false if there is none. */
@@ -380,26 +369,13 @@ static void part_read(InterleaveStage *i, bool end) {
   }
 }
 
-static Status interleave_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status interleave_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   InterleaveStage *i = (InterleaveStage *)s;
   for (;;) {
     Stage *part;
     Status status = find_part(i, &part, e);
     if (status != OK || (*end = !part)) return status;
-    status = stage_next(part, out, end, e);
-    if (status == ERR_CANCELLED) return status;
-    part_read(i, status == OK && *end);
-    if (status != OK || !*end) return status;
-  }
-}
-
-static Status interleave_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  InterleaveStage *i = (InterleaveStage *)s;
-  for (;;) {
-    Stage *part;
-    Status status = find_part(i, &part, e);
-    if (status != OK || (*end = !part)) return status;
-    status = stage_next_into(part, out, end, e);
+    status = stage_give(part, to, end, e);
     if (status == ERR_CANCELLED) return status;
     part_read(i, status == OK && *end);
     if (status != OK || !*end) return status;
@@ -419,8 +395,7 @@ static void interleave_free(Dataset *d) {
    .free = interleave_free,                    \
    .open = interleave_open,                    \
    .close = interleave_close,                  \
-   .next = interleave_next,                    \
-   .next_into = interleave_next_into}
+   .give = interleave_give}
 static const StageClass interleave_class = INTERLEAVES("interleave");
 static const StageClass flat_map_class = INTERLEAVES("flat_map");
 

@@ -46,7 +46,8 @@ static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset
 /* Whether the input writes into the item's scratch memory. Otherwise its tensors are used in
  * place. */
 static bool uses_scratch(const Stage *s) {
-  return s->input->dataset->is_static && (s->input->rows || s->input->class->next_into);
+  const StageClass *in = s->input->class;
+  return s->input->dataset->is_static && (s->input->rows || in->next_into || in->give);
 }
 
 static size_t aligned(size_t bytes) { return size_round_up(bytes, ALIGNMENT); }
