@@ -164,6 +164,14 @@ void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL
   lua_pop(L, 1);
 }
 
+void bind_push_texts(lua_State *L, char *const *text, int count) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    lua_pushstring(L, text[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 void bind_set_integer(lua_State *L, const char *key, int64_t value) {
   lua_pushinteger(L, value);
   lua_setfield(L, -2, key);

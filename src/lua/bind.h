@@ -257,6 +257,7 @@ void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
 void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
+void bind_push_texts(lua_State *L, char *const *text, int count); /* a list */
 /* Set fields of the table on top of the stack. */
 void bind_set_integer(lua_State *L, const char *key, int64_t value);
 void bind_set_number(lua_State *L, const char *key, double value);

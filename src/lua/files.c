@@ -181,11 +181,7 @@ static int load(lua_State *L) {
     lua_pushstring(L, n->value[i]);
     lua_setfield(L, -2, n->key[i]);
   }
-  lua_createtable(L, n->count, 0);
-  for (int i = 0; i < n->count; i++) {
-    lua_pushstring(L, n->name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  bind_push_texts(L, n->name, n->count);
   return 3;
 }
 
@@ -276,11 +272,7 @@ static int list_folder(lua_State *L) { /* (path) → names, sorted */
   Error e = {0};
   folder_list(&e, path, &f->name, &f->count);
   bind_check(L, &e);
-  lua_createtable(L, f->count, 0);
-  for (int i = 0; i < f->count; i++) {
-    lua_pushstring(L, f->name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  bind_push_texts(L, f->name, f->count);
   return 1;
 }
 
