@@ -275,8 +275,7 @@ void context_begin(lua_State *L, State *s) {
   bind_type(L, CONTEXT_NAME, free_context, NULL);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
+  bind_set_text(L, "__mode", "k");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &CONTEXTS_KEY);
   lua_newtable(L);

@@ -57,10 +57,8 @@ static void push_types(lua_State *L, const Dataset *d) {
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     const Type *t = dataset_component(d, i);
-    lua_createtable(L, 0, 3);
-    lua_pushstring(L, dtype_name(t->dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, t), lua_setfield(L, -2, "shape");
-    if (dataset_component_is_nested(d, i)) lua_pushboolean(L, 1), lua_setfield(L, -2, "nested");
+    bind_push_type(L, t);
+    if (dataset_component_is_nested(d, i)) bind_set_flag(L, "nested", true);
     lua_rawseti(L, -2, i + 1);
   }
 }

@@ -107,9 +107,7 @@ static Status specialise(void *context, const Type *in, MapFunction *variant, Er
   int count = m->program->argument_count;
   lua_createtable(L, count, 0);
   for (int i = 0; i < count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(in[i].dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &in[i]), lua_setfield(L, -2, "shape");
+    bind_push_type(L, &in[i]);
     lua_rawseti(L, -2, i + 1);
   }
   if (callback_call(m->retrace, 1, 1, e) != OK) return e->status;

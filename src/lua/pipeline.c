@@ -139,22 +139,16 @@ static int new_plan(lua_State *L) {
   return 1;
 }
 
-static void set_flag(lua_State *L, const char *name, bool on) {
-  lua_pushboolean(L, on);
-  lua_setfield(L, -2, name);
-}
-
 static void push_schedule(lua_State *L, const Schedule *s) {
   lua_createtable(L, 0, 5);
-  lua_pushstring(L, s->name);
-  lua_setfield(L, -2, "name");
-  set_flag(L, "both_passes", s->both_passes);
-  set_flag(L, "one_at_a_time", s->one_at_a_time);
-  set_flag(L, "given", s->given);
+  bind_set_text(L, "name", s->name);
+  bind_set_flag(L, "both_passes", s->both_passes);
+  bind_set_flag(L, "one_at_a_time", s->one_at_a_time);
+  bind_set_flag(L, "given", s->given);
   lua_newtable(L);
   for (int i = 0; s->recomputations[i] != RECOMPUTE_NONE; i++) {
     const char *way = recomputations[s->recomputations[i]];
-    set_flag(L, way, true);
+    bind_set_flag(L, way, true);
     lua_pushstring(L, way);
     lua_rawseti(L, -2, i + 1);
   }
@@ -231,8 +225,7 @@ static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int
     lua_createtable(L, 0, 4);
     bind_set_integer(L, "ipu", p->ipu_of[s]);
     bind_set_integer(L, "stage", s);
-    lua_pushboolean(L, x.program >= p->positions);
-    lua_setfield(L, -2, "backward");
+    bind_set_flag(L, "backward", x.program >= p->positions);
     bind_set_integer(L, "micro", x.micro);
     lua_rawseti(L, -2, ++at);
   }

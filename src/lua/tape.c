@@ -433,8 +433,7 @@ void bind_open_tape(lua_State *L) {
   bind_set_functions(L, functions);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
+  bind_set_text(L, "__mode", "v");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
   bind_type(L, TAPE_NAME, free_tape, NULL);
