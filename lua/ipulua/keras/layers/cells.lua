@@ -8,6 +8,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local cells = {}
 
@@ -65,16 +66,11 @@ function Cell:build(input_shape)
       self.name), "value")
   end
   local width = self.gates * self.units
-  self.kernel = self:add_weight{name = "kernel", shape = {features, width},
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-  self.recurrent_kernel = self:add_weight{name = "recurrent_kernel", shape = {self.units, width},
-    initializer = self.recurrent_initializer, regularizer = self.recurrent_regularizer,
-    constraint = self.recurrent_constraint}
+  self.kernel = weight_arguments.add(self, "kernel", {features, width})
+  self.recurrent_kernel = weight_arguments.add(self, "recurrent", {self.units, width},
+    "recurrent_kernel")
   if self.use_bias then
-    self.bias = self:add_weight{name = "bias", shape = self:bias_shape(width),
-      initializer = self:first_bias(),
-      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+    self.bias = weight_arguments.add(self, "bias", self:bias_shape(width), nil, self:first_bias())
   end
 end
 

@@ -11,6 +11,7 @@ local Layer = require "ipulua.keras.base.layer"
 local ops = require "ipulua.ops"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local spatial = require "ipulua.keras.layers.spatial"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -53,19 +54,12 @@ end
 function ConvLSTM:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
   local width = gates * self.filters
-  local function weight(name, option, shape, initializer)
-    return self:add_weight{name = name, shape = shape, initializer = initializer,
-      regularizer = self[option .. "_regularizer"],
-      constraint = self[option .. "_constraint"]}
-  end
-  self.kernel = weight("kernel", "kernel",
-    spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width),
-    self.kernel_initializer)
-  self.recurrent_kernel = weight("recurrent_kernel", "recurrent",
-    spatial.extended(self.kernel_size, self.filters, width),
-    self.recurrent_initializer)
+  self.kernel = weight_arguments.add(self, "kernel",
+    spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width))
+  self.recurrent_kernel = weight_arguments.add(self, "recurrent",
+    spatial.extended(self.kernel_size, self.filters, width), "recurrent_kernel")
   if self.use_bias then
-    self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self))
+    self.bias = weight_arguments.add(self, "bias", {width}, nil, cells.LSTMCell.first_bias(self))
   end
 end
 
