@@ -100,21 +100,11 @@ function ConvLSTM:call(inputs, options)
   return table.unpack(results, 1, results.n)
 end
 
-local function gate(z, i, filters)
-  local begin, size = {}, z.shape
-  for axis = 1, #size do begin[axis] = 0 end
-  begin[#size], size[#size] = i * filters, filters
-  return ops.slice(z, begin, size)
-end
-
 local function step(self, projected, states, kept)
-  local h, c, n = states[1], states[2], self.filters
+  local h = states[1]
   local z = projected + ops.nn[self.op](kept and h * kept or h, self.recurrent_kernel,
     {strides = 1, padding = "same"})
-  local i, f = self.recurrent_activation(gate(z, 0, n)), self.recurrent_activation(gate(z, 1, n))
-  c = f * c + i * self.activation(gate(z, 2, n))
-  local y = self.recurrent_activation(gate(z, 3, n)) * self.activation(c)
-  return y, {y, c}
+  return cells.lstm_step(self, z, states[2], self.filters)
 end
 
 -- As in RNN.call: if x is reversed, its projection is, too.
