@@ -22,8 +22,12 @@ describe("collectives of the host", function()
       say(distributed.allreduce(ipu.tensor({2048, 1, 1}, {dtype = "float16"}), "SUM"))
       say(distributed.allreduce(ipu.tensor({100, -7}, {dtype = "int8"}), "MEAN"))
       say(distributed.allreduce(ipu.tensor(me == 0 and 5 or -4, {dtype = "int32"}), "MEAN"))
+      -- -2 / 3, -4 / 3 and 5 / 3: towards zero
+      say(distributed.allreduce(ipu.tensor(({{0, -1, 1}, {-1, -1, 2}, {-1, -2, 2}})[me + 1],
+        {dtype = "int32"}), "MEAN"))
     ]]
-    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n", results[1].out,
+    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n[ 0 -1  1]\n",
+      results[1].out,
       results[1].err)
     assert.same({0, 0, 0}, statuses(results))
   end)

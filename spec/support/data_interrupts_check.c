@@ -29,8 +29,11 @@ static bool moment(int one_in) {
 
 /* ---- sources and functions of int64 scalars ---- */
 
+static int openings;
+
 static Status source_open(void *context, void **at, Error *e) {
   (void)context;
+  openings++;
   return (*at = calloc(1, sizeof(int64_t))) ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
 }
 
@@ -296,6 +299,37 @@ static bool read_all(uint64_t seed, int way, Pool *pool, bool interrupted, Readi
   return fine;
 }
 
+/* A cache whose reading was interrupted is whole at its end: its input isn't read again. */
+static bool caches_once(uint64_t seed) {
+  Error e = {.status = OK};
+  Generator g = {.open = source_open, .next = source_next, .close = source_close};
+  Dataset *d = dataset_from_generator(&e, NULL, 1, &scalar, g);
+  d = then(" cache", d, dataset_cache(&e, NULL, d, NULL));
+  d = then(" repeat", d, dataset_repeat(&e, NULL, d, 3));
+  DataContext context = {.threads = 1, .seed = 3};
+  Iterator *it = iterator_open(&e, d, &context);
+  int read = 0, interruptions = 0;
+  int64_t sum = 0;
+  openings = 0, moments = seed, interrupting = true;
+  for (bool end = false; !end && read < MAX;) {
+    int64_t value = 0;
+    error_clear(&e);
+    Status s = read_one(it, TENSORS, &value, &end, &e);
+    if (s == ERR_CANCELLED) interruptions++, interrupt_reset();
+    else if (s != OK) end = true;
+    else if (!end) read++, sum += value;
+  }
+  interrupting = false;
+  interrupt_reset();
+  iterator_close(it);
+  dataset_release(d);
+  bool fine = read == 3 * LENGTH && sum == 3 * (LENGTH - 1) * LENGTH / 2 && openings == 1;
+  if (!fine || !interruptions)
+    fprintf(stderr, "cache, seed %" PRIu64 ": %d elements, %d openings, %d interruptions\n", seed,
+            read, openings, interruptions);
+  return fine && interruptions;
+}
+
 /* The number of elements from the first on that are alike. */
 static int alike(const Reading *want, const Reading *got) {
   int k = 0;
@@ -326,8 +360,9 @@ int main(int count, char **argument) {
             k < want.count ? want.value[k] : -1);
   }
   pool_free(pool);
+  for (uint64_t seed = 1; seed <= 20; seed++) wrong += !caches_once(seed);
   printf("%" PRId64 " elements, %" PRId64 " interruptions\n", elements, interruptions);
   bool lazy = interruptions < (int64_t)seeds; /* then nothing was interrupted */
-  printf("%d passed, %d failed\n", (int)seeds - wrong, wrong + lazy);
+  printf("%d passed, %d failed\n", (int)seeds + 20 - wrong, wrong + lazy);
   return wrong > 0 || lazy;
 }
