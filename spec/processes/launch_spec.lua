@@ -37,6 +37,18 @@ describe("row 175: an instance", function()
     assert.equal("3\n", told.out, told.err)
   end)
 
+  it("is alone where its number is none of the instances'", function()
+    local says <const> = 'local p = require "ipulua".popdist '
+      .. "print(p.getNumInstances(), p.getInstanceIndex(), p.isPopdistEnvSet())"
+    for rank, told in pairs{["2"] = "1\t0\tfalse\n", ["3"] = "1\t0\tfalse\n",
+      ["1"] = "2\t1\ttrue\n"} do
+      local env <const> = launched(2)
+      env.PMI_RANK = rank
+      local result = command.run{command.ipulua, "-e", says, env = env}
+      assert.equal(told, result.out, result.err)
+    end
+  end)
+
   it("refuses replicas that are not a multiple of the instances", function()
     local result = command.run{command.ipulua, "--replicas", "3", "-e",
       'require "ipulua".popdist.getNumLocalReplicas()', env = launched(2)}
