@@ -186,6 +186,28 @@ describe("fit", function()
     end
   end)
 
+  it("goes on with the orders of its epochs, however many calls they are divided among", function()
+    local inputs, labels = ipu.random.normal({16, 2}, {seed = 1}),
+      ipu.random.normal({16, 1}, {seed = 2})
+    local function trained(calls)
+      ipu.random.set_seed(3)
+      local model = keras.Sequential{layers.Dense{1, input_shape = {2},
+        kernel_initializer = "zeros"}}
+      model:compile{optimizer = keras.optimizers.SGD(0.05), loss = "mse"}
+      for _, options in ipairs(calls) do
+        options.x, options.y, options.batch_size = inputs, labels, 4
+        model:fit(quiet(options))
+      end
+      return model.weights[1]:totable()
+    end
+    local whole = trained{{epochs = 4}}
+    for _, calls in ipairs{{{epochs = 3}, {}}, {{}, {epochs = 3}}, {{}, {epochs = 2}, {}},
+      {{epochs = 2}, {epochs = 4, initial_epoch = 2}}} do
+      assert.same(whole, trained(calls))
+    end
+    assert.not_same(whole, trained{{epochs = 4, shuffle = false}})
+  end)
+
   it("names a batch without rows, or with an empty axis, wherever it comes", function()
     local function of(at, whole, empty)
       local count = 0

@@ -70,8 +70,9 @@ describe("row 175: an instance", function()
       local env <const> = launched(2)
       env.PMI_RANK = tostring(rank)
       local result = command.run{command.ipulua, "--replicas", "4", "-e",
-        'print(require "ipulua".popdist.getDeviceId(2))', env = env}
-      assert.equal(id .. "\n", result.out, result.err)
+        'local p = require "ipulua".popdist print(p.getDeviceId(2), p.getReplicaIndexOffset())',
+        env = env}
+      assert.equal(id .. "\t" .. 2 * rank .. "\n", result.out, result.err)
     end
     local few = command.run{command.ipulua, "--replicas", "4", "-e",
       'require "ipulua".popdist.getDeviceId(16)', env = launched(2)}
