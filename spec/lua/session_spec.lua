@@ -303,6 +303,144 @@ describe("a session", function()
       "custom gradients need full static shapes", "session_spec.lua")
   end)
 
+  it("refuses what needs to know an extent that is fed", function()
+    local x = ipu.placeholder("float32", {-1, 3})
+    for words, f in pairs{
+      ["unstack: how many results there are is not known until a session feeds it"] = function()
+        ipu.unstack(x, {axis = 0})
+      end,
+      ["nonzero: the extent of axis 0 is not known"] = function()
+        ipu.nonzero(x, {size = 3, fill = -1})
+      end,
+      ["boolean_mask: the extent of axis 0 is not known"] = function()
+        ipu.boolean_mask(x, ipu.greater(x, 1), {size = 3, fill = -1})
+      end,
+      ["unique: the extent of axis 0 is not known"] = function()
+        ipu.unique(x, {size = 3, fill = -1})
+      end,
+      ["host_callback: output 1 has the extent -1"] = function()
+        ipu.host_callback(print, {outputs = {{{-1, 3}, "float32"}}})
+      end,
+    } do
+      local ok, message = pcall(f)
+      assert.is_false(ok, words)
+      assert.matches(words, message, 1, true)
+    end
+    local sess <close> = ipu.Session()
+    local columns = table.pack(ipu.unstack(x, {axis = 1}))
+    assert.equal(3, columns.n)
+    local last = sess:run(columns[3], {feed_dict = {[x] = {{1, 2, 3}, {4, 5, 6}}}})
+    assert.same({3, 6}, last:totable())
+  end)
+
+  it("drops, normalises and measures batches whose size is fed", function()
+    local x = ipu.placeholder("float32", {-1, 3})
+    local kept = ipu.nn.dropout(x, {rate = 0.5, noise_shape = {-1, 1}})
+    local loss = ipu.keras.losses.MeanSquaredError()(x, x - 2 * x)
+    local picture = ipu.placeholder("float32", {-1, 1, 2, 1})
+    local layer = ipu.keras.layers.BatchNormalization{momentum = 0.5}
+    local normal = layer(picture, {training = true})
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    for _, rows in ipairs{400, 7} do
+      local fed = ipu.ones{rows, 3}
+      local whole, zeros = sess:run(kept, {feed_dict = {[x] = fed}}):totable(), 0
+      for _, row in ipairs(whole) do -- each row has one draw
+        assert.is_true(row[1] == row[2] and row[2] == row[3] and (row[1] == 0 or row[1] == 2))
+        zeros = zeros + (row[1] == 0 and 1 or 0)
+      end
+      assert.equal(rows, #whole)
+      assert.is_true(rows < 400 or math.abs(zeros - 200) < 50) -- five standard deviations
+      assert.equal(4, sess:run(loss, {feed_dict = {[x] = fed}}):item())
+    end
+    -- of 1, 2, 3 and 6 the mean is 3, the variance 14/4, and 14/3 without bias
+    local out = sess:run(normal, {feed_dict = {[picture] = {{{{1}, {2}}}, {{{3}, {6}}}}}})
+    assert.is_true(math.abs(out[2][1][2]:item() - 3 / math.sqrt(3.5 + 1e-3)) < 1e-5)
+    assert.is_true(math.abs(layer.moving_variance:item() - (0.5 + 0.5 * 14 / 3)) < 1e-5)
+    assert.equal(1.5, layer.moving_mean:item())
+  end)
+
+  it("draws anew and assigns in functions at each run", function()
+    local x = ipu.placeholder("float32", {8})
+    local v = ipu.Variable(0.0)
+    for name, wrap in pairs{func = ipu.func, outlined_function = ipu.outlined_function} do
+      v:assign(0)
+      local drawn, other = wrap(function(a)
+        v:assign_add(ipu.reduce_sum(a))
+        v:assign_add(1)
+        return a * ipu.random.uniform{8}, a * 2
+      end)(x)
+      local sess <close> = ipu.Session()
+      local fed = {feed_dict = {[x] = ipu.ones{8}}}
+      local first, second = sess:run(drawn, fed):totable(), sess:run(drawn, fed):totable()
+      for i = 1, 8 do assert.not_equal(first[i], second[i], name) end
+      assert.equal(18, v:item(), name)
+      sess:run(other, fed) -- either result takes the function's effects along
+      assert.equal(27, v:item(), name)
+      sess:run({drawn, other}, fed)
+      assert.equal(36, v:item(), name)
+    end
+  end)
+
+  it("trains a layer's weights in half precision, and by its penalties", function()
+    local keras = ipu.keras
+    local x = ipu.placeholder("float32", {-1, 2})
+    local fed = {feed_dict = {[x] = {{1, 2}, {3, 4}}}}
+    finally(function() keras.mixed_precision.set_global_policy("float32") end)
+    for _, policy in ipairs{"float32", "mixed_float16"} do
+      keras.mixed_precision.set_global_policy(policy)
+      local dense = keras.layers.Dense{1, kernel_initializer = "ones", use_bias = false,
+        kernel_regularizer = keras.regularizers.L2(0.5)}
+      local model = keras.Sequential{dense}
+      local loss = ipu.reduce_mean(ipu.cast(model(x), "float32")) + model.losses[1]
+      local step = ipu.train.GradientDescentOptimizer(0.25):minimize(loss,
+        {var_list = model.trainable_weights})
+      local sess <close> = ipu.Session()
+      sess:run(ipu.global_variables_initializer())
+      assert.equal(6, sess:run(loss, fed):item()) -- mean of 3 and 7, and half of two squares
+      sess:run(step, fed) -- means of the columns are 2 and 3; the penalty's slope is the weight
+      assert.same({{1 - 0.25 * 3}, {1 - 0.25 * 4}}, dense.kernel:totable())
+      assert.equal(0.25 * 2 + 0.5 * (0.25 * 0.25), sess:run(loss, fed):item())
+      model(ipu.ones{1, 2}) -- called at once, its penalty is a number again
+      assert.equal(0.5 * 0.25 * 0.25, model.losses[1]:item())
+    end
+  end)
+
+  it("assigns what a layer assigns in each run that computes the layer's output", function()
+    local keras = ipu.keras
+    local Counter = keras.layers.Layer:extend "Counter"
+    function Counter:build()
+      self.n = self:add_weight{name = "n", shape = {}, initializer = "zeros", trainable = false}
+    end
+    function Counter:call(x, options)
+      if options.training then self.n:assign_add(ipu.reduce_sum(x)) end
+      return x * 2
+    end
+    local x = ipu.placeholder("float32", {-1, 2})
+    local counter = Counter()
+    local normal = keras.layers.BatchNormalization{momentum = 0.5}
+    local model = keras.Sequential{counter, normal, keras.layers.Dense(1)}
+    local trained, used = model(x, {training = true}), model(x, {training = false})
+    local step = ipu.train.GradientDescentOptimizer(0.5):minimize(ipu.reduce_mean(trained))
+    local sess <close> = ipu.Session()
+    sess:run(ipu.global_variables_initializer())
+    local fed = {feed_dict = {[x] = {{1, 2}, {3, 6}}}}
+    for i = 1, 3 do
+      sess:run(step, fed)
+      assert.equal(12 * i, counter.n:item())
+      sess:run(used, fed)
+      assert.equal(12 * i, counter.n:item())
+    end
+    -- means of 4 and 8 and variances of 4 and 16 in three steps of a half
+    assert.same({4 * 0.875, 8 * 0.875}, normal.moving_mean:totable())
+    assert.same({0.125 + 4 * 0.875, 0.125 + 16 * 0.875}, normal.moving_variance:totable())
+    sess:run(trained, fed)
+    assert.equal(48, counter.n:item())
+    counter(ipu.placeholder("float32", {3}), {training = true}) -- is not computed
+    sess:run(trained, fed)
+    assert.equal(60, counter.n:item())
+  end)
+
   it("branches and loops over what is fed", function()
     local a = ipu.placeholder("float32", {})
     local y = ipu.cond(ipu.greater(a, 0), function() return a * 2 end, function() return a - 1 end)

@@ -153,6 +153,14 @@ void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger) 
   t->effect[t->effect_count++] = (Effect){variable_retain(v), value, trigger, t->graph->node_count};
 }
 
+void trace_assign_with(Trace *t, int first, int since, const Node *trigger) {
+  int last = t->effect_count;
+  for (int i = first; i < last && trigger->id >= since; i++) {
+    Effect e = t->effect[i];
+    if (e.trigger == e.value->node) trace_add_effect(t, e.variable, e.value, trigger);
+  }
+}
+
 Value *trace_read(Trace *t, Variable *v) {
   if (t->deferred) return read_deferred(t, v);
   Extra *x = find_variable(t, v);

@@ -95,6 +95,9 @@ const Extra *trace_extra_of(const Trace *t, const Value *v);
 enum { UNKNOWN_EXTENT = 5040 };
 Trace *trace_new_deferred(void);
 Value *trace_placeholder(Trace *t, const Type *declared, const char *name);
+/* Assignments from effect `first` on also happen when a node is computed that came later than node
+ * `since`. An older one has nothing to do with them. */
+void trace_assign_with(Trace *t, int first, int since, const Node *trigger);
 /* Adds an effect: v becomes value whenever trigger is computed. */
 void trace_add_effect(Trace *t, Variable *v, Value *value, const Node *trigger);
 void trace_note_derivation(Trace *t, const Derivation *d); /* copies the lists */

@@ -403,7 +403,7 @@ static void add_counter(lua_State *L, Arguments *a) {
   int n = op_attr_count(a->op), seed = n - 2, stream = n - 1;
   luaL_checkstack(L, 8, NULL);
   bool fixed = a->attr[seed].kind != ATTR_NONE;
-  bool traced = s->trace, deferred = !s->trace && has_deferred(L, a);
+  bool traced = s->trace, deferred = traced ? s->trace->trace->deferred : has_deferred(L, a);
   if (!traced && (fixed || !deferred)) {
     if (!fixed) a->attr[seed] = attr_int(s->run_number ? 0 : (int64_t)s->engine->seed);
     if (!fixed && s->run_number) a->attr[stream] = attr_int(++s->stream);

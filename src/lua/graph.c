@@ -123,6 +123,28 @@ static int compile(lua_State *L) {
   return 1;
 }
 
+/* → how many effects and nodes the graph has; nothing where there is no graph */
+static int size(lua_State *L) {
+  const State *s = bind_state(L);
+  if (!s->graph) return 0;
+  lua_pushinteger(L, s->graph->trace->effect_count);
+  lua_pushinteger(L, s->graph->trace->graph->node_count);
+  return 2;
+}
+
+/* (tensor, effects, nodes): what was assigned since then is also assigned when the tensor is
+ * computed, if it was made since then. */
+static int assign_with(lua_State *L) {
+  LuaTensor *t = check_value(L, 1);
+  Trace *graph = bind_graph(L)->trace;
+  trace_assign_with(graph, (int)luaL_checkinteger(L, 2), (int)luaL_checkinteger(L, 3),
+                    t->value->node);
+  Error e = graph->graph->error;
+  error_clear(&graph->graph->error);
+  bind_check(L, &e);
+  return 0;
+}
+
 /* Forget the graph; tensors of it are stale. */
 static int reset(lua_State *L) {
   State *s = bind_state(L);
@@ -141,6 +163,8 @@ void bind_open_graph(lua_State *L) {
                                        {"is_deferred", is_deferred},
                                        {"graph_value_key", value_key},
                                        {"graph_compile", compile},
+                                       {"graph_size", size},
+                                       {"graph_assign_with", assign_with},
                                        {"graph_reset", reset},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);

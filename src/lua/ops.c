@@ -11,6 +11,7 @@
 #include "lua/tape.h"
 #include "ops/library.h"
 #include "ops/ops.h"
+#include "transform/fetch.h"
 
 /* ---- applying ---- */
 
@@ -26,6 +27,18 @@ static int push_results(lua_State *L, const OpDef *op, Node *n, TraceRef *trace)
   luaL_checkstack(L, count + 4, NULL);
   for (int i = 0; i < count; i++) bind_push_value(L, &n->out[i], trace);
   return count;
+}
+
+/* Refuses as many results as an extent has that a session feeds later, such as unstack's. */
+static void check_results(lua_State *L, const Trace *t, const Node *n) {
+  if (!t->deferred || n->out_count % UNKNOWN_EXTENT) return;
+  for (int i = 0; i < n->in_count; i++) {
+    Type declared = clone_declared_type(t, n->in[i]);
+    if (!type_is_static(&declared))
+      bind_fail(L, ERR_VALUE,
+                "%s: how many results there are is not known until a session feeds it",
+                n->op->name);
+  }
 }
 
 static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int count,
@@ -47,7 +60,7 @@ static int apply_symbolic(lua_State *L, const OpDef *op, const int *index, int c
   bind_mark_line(L, g);
   for (int i = 0; i < count; i++) in[i] = bind_value_in(L, ref, index[i], op->name);
   Node *n = graph_node(g, op, in, count, attrs);
-  if (n) return push_results(L, op, n, ref);
+  if (n) return check_results(L, ref->trace, n), push_results(L, op, n, ref);
   Error e = g->error;
   error_clear(&g->error); /* a script may catch this and go on tracing */
   e.source[0] = 0;        /* the caller's line is the node's */

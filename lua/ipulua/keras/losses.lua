@@ -180,6 +180,14 @@ local function as_tensor(value, like)
   return core.tensor(value, like, "what a loss is given")
 end
 
+-- Whether it is known to have no elements: the extents that a session feeds are -1.
+local function is_empty(t)
+  for _, extent in ipairs(t.shape) do
+    if extent == 0 then return true end
+  end
+  return false
+end
+
 ---per_sample · weights, reduced. Weights have the rank of per_sample, or one less or a last axis of
 ---1 more.
 ---@return userdata
@@ -197,7 +205,7 @@ function losses.reduce(per_sample, sample_weight, reduction)
     per_sample = per_sample * w
   end
   if reduction == "none" then return per_sample end
-  if reduction == "sum" or per_sample.size == 0 then return ops.reduce_sum(per_sample) end
+  if reduction == "sum" or is_empty(per_sample) then return ops.reduce_sum(per_sample) end
   return ops.reduce_mean(per_sample) -- its sum may exceed the range of half precision
 end
 

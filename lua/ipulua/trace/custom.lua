@@ -284,7 +284,12 @@ local outlined_spec <const> = {
 ---@return fun(...): ...
 function custom.outlined_function(...)
   local f = args.check("outlined_function", outlined_spec, ...).func
-  return function(...) return f(...) end
+  return function(...)
+    if not tracing.is_active() and session_graph.any_deferred{...} then
+      return tracing.in_graph(f, ...)
+    end
+    return f(...)
+  end
 end
 
 return custom

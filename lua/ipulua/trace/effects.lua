@@ -25,6 +25,12 @@ local function declared_types(outputs)
       blame.error(string.format("host_callback: output %d must be {shape, dtype}, got %s", i,
         args.describe(o)), "type")
     end
+    for _, extent in ipairs(shape) do
+      if math.type(extent) ~= "integer" or extent < 0 then
+        blame.error(string.format("host_callback: output %d has the extent %s; shapes of results "
+          .. "are fully known, of integers of at least 0", i, tostring(extent)), "value")
+      end
+    end
     list[i] = {shape = shape, dtype = dtype}
   end
   return list

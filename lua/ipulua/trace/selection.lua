@@ -21,6 +21,14 @@ local function as_tensor(value) return args.is_tensor(value) and value or core.t
 
 -- Whether the result is found by ops, in a size that was given.
 local function is_sized(who, a, ...)
+  for _, t in ipairs{...} do
+    for axis, extent in ipairs(t.shape) do
+      if extent < 0 then
+        blame.error(string.format("%s: the extent of axis %d is not known until a session feeds "
+          .. "it; positions need full static shapes, without -1", who, axis - 1), "value")
+      end
+    end
+  end
   if a.size then return true end
   for _, t in ipairs{...} do
     if core.is_symbolic(t) then

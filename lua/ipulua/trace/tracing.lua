@@ -2,6 +2,7 @@
 
 local core = require "ipulua.core"
 local frozen_numbers = require "ipulua.base.frozen_numbers"
+local plain = require "ipulua.base.plain"
 
 local tracing = {}
 
@@ -132,11 +133,28 @@ function tracing.enter_graph()
   return setmetatable({token = core.graph_enter()}, left_meta)
 end
 
----f(...) inside the graph of sessions.
-function tracing.in_graph(f, ...)
+local function inside(f, ...)
   local _ <close> = tracing.enter_graph()
   local _ <close> = tracing.guard()
   return f(...)
+end
+
+-- What was assigned since the graph had that size is assigned in each run that computes a value.
+local function assign_with(value, effects, nodes)
+  if core.is_tensor(value) and core.is_deferred(value) then
+    core.graph_assign_with(value, effects, nodes)
+  elseif plain.is(value) then
+    for _, each in next, value do assign_with(each, effects, nodes) end
+  end
+end
+
+---f(...) inside the graph of sessions. Assignments in f happen in each run that computes one of
+---its results.
+function tracing.in_graph(f, ...)
+  local effects, nodes = core.graph_size()
+  local results = table.pack(inside(f, ...))
+  if core.graph_size() ~= effects then assign_with(results, effects or 0, nodes or 0) end
+  return table.unpack(results, 1, results.n)
 end
 
 local shown_meta = {__close = function(self) core.trace_show(self.token) end}

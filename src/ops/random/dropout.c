@@ -5,6 +5,14 @@
 
 enum { RATE, NOISE_SHAPE };
 
+/* The mask's type; -1 stands for x's extent, which may be another one in each call. */
+static Type mask_type(const Attr *noise, const Type *x) {
+  Type mask = type_make(BOOL, noise->ints.n, noise->ints.v);
+  for (int i = 0; i < mask.rank; i++)
+    if (mask.shape[i] == -1 && mask.rank == x->rank) mask.shape[i] = x->shape[i];
+  return mask;
+}
+
 static Status infer_dropout(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   const Attr *noise = &n->attr[NOISE_SHAPE];
@@ -19,15 +27,13 @@ static Status infer_dropout(Error *e, Node *n) {
   if (noise->ints.n > x->rank)
     return fail(e, ERR_VALUE, "noise_shape has %d extent%s, but x is %s", noise->ints.n,
                 plural(noise->ints.n), shape_text(x, b));
-  Type mask = type_make(BOOL, noise->ints.n, noise->ints.v), both;
-  for (int i = 0; i < mask.rank; i++)
-    if (mask.shape[i] == -1 && mask.rank == x->rank) mask.shape[i] = x->shape[i];
+  Type mask = mask_type(noise, x), both;
   s = type_check(e, "noise_shape", &mask);
   if (s != OK) return s;
   if (!type_broadcast(x, &mask, &both) || !shape_equal(&both, x))
     return fail(e, ERR_INVALID_ARGUMENT, "noise_shape %s doesn't broadcast to %s",
                 shape_text(&mask, a), shape_text(x, b));
-  return set_ints(e, n, NOISE_SHAPE, mask.shape, mask.rank);
+  return OK;
 }
 
 /* Kept where the word isn't below this. */
@@ -73,15 +79,16 @@ static void drop_alike(const Call *c, const Type *mask) {
 static Status body_dropout(const Call *c) {
   const Attr *noise = &c->attr[NOISE_SHAPE];
   if (!attr_given(noise)) return random_draw(c, dropout_part);
-  Type mask = type_make(BOOL, noise->ints.n, noise->ints.v);
+  Type mask = mask_type(noise, c->in_type[0]);
   drop_alike(c, &mask);
   return OK;
 }
 static Status eval_dropout(const Call *c) { return eval_wide(c, body_dropout); }
 static size_t scratch_dropout(const Node *n) {
   const Attr *noise = &n->attr[NOISE_SHAPE];
-  Type mask = type_make(BOOL, noise->ints.n, noise->ints.v);
-  return wide_scratch(n, attr_given(noise) ? (size_t)type_count(&mask) : 0);
+  if (!attr_given(noise)) return wide_scratch(n, 0);
+  Type mask = mask_type(noise, &n->in[0]->type);
+  return wide_scratch(n, (size_t)type_count(&mask));
 }
 
 /* The same counter draws the same mask. */

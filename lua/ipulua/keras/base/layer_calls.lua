@@ -292,6 +292,27 @@ local function refuse_self(self, result)
     self.name, name), "type")
 end
 
+local function is_deferred(leaf) return core.is_tensor(leaf) and core.is_deferred(leaf) end
+
+local function has_deferred(given)
+  for i = 1, given.n do
+    if given[i] ~= nil and nest.any(is_deferred, given[i]) then return true end
+  end
+  return false
+end
+
+-- With values of a session's graph the whole call belongs to it, so that weights are read, and
+-- assigned, when a session runs.
+local function compute(self, given)
+  local is_active = tracing.is_active()
+  local of_graph = is_active and tracing.is_graph() or not is_active and has_deferred(given)
+  if of_graph ~= (kept(self, "_of_graph") or false) then keep(self, "_of_graph", of_graph) end
+  if is_active or not of_graph then
+    return table.pack(self:call(table.unpack(given, 1, given.n + 1)))
+  end
+  return table.pack(tracing.in_graph(self.call, self, table.unpack(given, 1, given.n + 1)))
+end
+
 local function run(self, given, options)
   if context.depth == 0 and not context.inferring then
     self:walk(function(layer) keep(layer, "_losses", {}) end)
@@ -309,7 +330,7 @@ local function run(self, given, options)
   local results
   do
     local _ <close> = context.enter(self.name, passed.training)
-    results = table.pack(self:call(table.unpack(given, 1, given.n + 1)))
+    results = compute(self, given)
     refuse_self(self, results[1])
     self:add_activity_loss(results)
   end

@@ -8,6 +8,9 @@ local core = require "ipulua.core"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local nest = require "ipulua.base.nest"
 local stages = require "ipulua.keras.models.stage_scope"
+local tracing = require "ipulua.trace.tracing"
+
+local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 ---@class Layer
 local Layer = {} -- functions of this file for the class
@@ -113,19 +116,28 @@ local function added(layer, loss)
     layer.name, args.describe(value)), "type")
 end
 
+-- f(layer, …), in the graph of sessions if the layer was last called with values of it: then
+-- weights are read when a session runs.
+local function evaluated(f, layer, ...)
+  if kept(layer, "_of_graph") and not tracing.is_active() then
+    return tracing.in_graph(f, layer, ...)
+  end
+  return f(layer, ...)
+end
+
 function properties.losses(self)
   local list, seen = {}, {}
   self:walk(function(layer)
     for _, each in ipairs{layer._losses, layer._lasting_losses} do
-      for _, loss in ipairs(each) do list[#list + 1] = added(layer, loss) end
+      for _, loss in ipairs(each) do list[#list + 1] = evaluated(added, layer, loss) end
     end
     for _, v in ipairs(layer.trainable and layer:own_variables() or {}) do
       local id = core.variable_identity(v)
       if v.regularizer and v.trainable and not seen[id] then
         seen[id] = true
         local _ <close> = stages.beside(id)
-        list[#list + 1] = penalty(layer, "regularizer of '" .. (v.weight_name or v.name) .. "'",
-          v.regularizer, v)
+        list[#list + 1] = evaluated(penalty, layer,
+          "regularizer of '" .. (v.weight_name or v.name) .. "'", v.regularizer, v)
       end
     end
   end)

@@ -99,10 +99,16 @@ end
 
 -- Keras' fused path, taken by images, feeds the moving variance with the unbiased estimate.
 local function unbiased(self, x, variance, count)
-  local is_fused = self.fused ~= false and #x.shape == 4
+  if self.fused == false or #x.shape ~= 4 then return variance end
+  for _, extent in ipairs(x.shape) do
+    if extent < 0 then -- a session feeds it
+      local ones = ops.ones_like(ops.cast(x, variance.dtype))
+      local n = ops.reduce_sum(ones) / count * distributed_norm.group_size()
+      return variance * (n / ops.maximum(n - 1, 1))
+    end
+  end
   local n = x.size // count * distributed_norm.group_size()
-  if not is_fused or n < 2 then return variance end
-  return variance * (n / (n - 1))
+  return n < 2 and variance or variance * (n / (n - 1))
 end
 
 local function move(variable, value, momentum)
