@@ -69,45 +69,6 @@ function Embedding:compute_mask(x)
   return ops.not_equal(x, 0)
 end
 
----The number of the bin of a value: how many of the boundaries it has reached.
----@class Discretization: Layer
-local Discretization = Layer.declare("Discretization", {{"bin_boundaries", "list"}})
-layers.Discretization = Discretization
-function Discretization:setup()
-  for i, boundary in ipairs(self.bin_boundaries) do
-    if type(boundary) ~= "number" or i > 1 and boundary < self.bin_boundaries[i - 1] then
-      blame.error("Discretization: 'bin_boundaries' must be numbers in ascending order", "value")
-    end
-  end
-end
-
-local bounds <const> = { -- of the dtypes of whole numbers
-  int8 = {-128, 127}, uint8 = {0, 255}, int32 = {-2 ^ 31 | 0, 2 ^ 31 - 1 | 0},
-  int64 = {math.mininteger, math.maxinteger},
-}
-
--- Boundaries for whole numbers. A whole number reaches b if it reaches the next whole number. A
--- boundary above the dtype's range is left out, since no number reaches it.
-local function whole_boundaries(list, dtype)
-  local least, greatest = table.unpack(bounds[dtype])
-  local whole = {}
-  for _, b in ipairs(list) do
-    if b <= greatest then
-      whole[#whole + 1] = math.max(math.tointeger(math.ceil(b)) or least, least)
-    end
-  end
-  return whole
-end
-
-function Discretization:call(x)
-  local boundaries = self.bin_boundaries
-  if bounds[x.dtype] then boundaries = whole_boundaries(boundaries, x.dtype) end
-  if #boundaries == 0 then return ops.cast(ops.zeros_like(x), "int32") end
-  local reached = ops.greater_equal(ops.expand_dims(x, -1),
-    ops.constant(boundaries, {dtype = x.dtype}))
-  return ops.reduce_sum(ops.cast(reached, "int32"), {axis = -1})
-end
-
 ---Numbers as vectors of `count` elements: "one_hot" has a vector for each number, "multi_hot" and
 ---"count" have one for the numbers along the last axis. "tf_idf" adds up their weights.
 ---@package
@@ -164,9 +125,6 @@ about.say("layers", {
     sample = "Embedding(100, 8)", input = {2, 5},
     wrong = "Embedding{100, 8, serialization_factor = 3}",
     is = "[batch, ...] → [batch, ..., output_dim]"},
-  {"Discretization", section = "Core", sample = "Discretization{bin_boundaries = {0, 1, 2}}",
-    input = {2, 3}, wrong = "Discretization{bin_boundaries = {2, 1}}",
-    is = "[batch, ...] → [batch, ...]"},
   {"CategoryEncoding", section = "Core", sample = "CategoryEncoding{num_tokens = 4, output_mode = "
     .. "\"one_hot\"}", input = {2, 1}, wrong = "CategoryEncoding{4, output_mode = \"bag\"}",
     is = "[batch, n] → [batch, num_tokens]"},
