@@ -114,15 +114,15 @@ layers.OpLambda = {}
 ---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
----Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
----@class keras.layers.CategoryEncoding: keras.layers.Layer
----@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
-layers.CategoryEncoding = {}
-
 ---The number of the bin of a value: how many of the boundaries it has reached. Either the boundaries are given, or num_bins, and `adapt(data)` finds boundaries between bins of about as many values each. Of each batch of a dataset about 1 / epsilon values are kept, as in Keras. Many small batches shift the boundaries upwards. A tensor is one batch. output_mode as of IntegerLookup, without "tf_idf".
 ---@class keras.layers.Discretization: keras.layers.Layer
 ---@overload fun(options?: {bin_boundaries?: any[], num_bins?: integer, epsilon?: number, output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
+
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
+---@class keras.layers.CategoryEncoding: keras.layers.Layer
+---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
+layers.CategoryEncoding = {}
 
 ---The number of a value in a vocabulary. Number 0 is mask_token, if there is one and output_mode is "int". Then come num_oov_indices numbers for unknown values, chosen by the value modulo their count. Then comes the vocabulary, given or learnt by `adapt(data)`, the most frequent value first. output_mode "int" gives the numbers, "one_hot" a vector of 0 and 1 for each. "multi_hot" and "count" give one vector for the values along the last axis. "tf_idf" counts each value with its weight, which `adapt` finds, or idf_weights gives. invert = true goes back from numbers to values; unknown numbers become oov_token. `get_vocabulary()`, `set_vocabulary(list)`, `vocabulary_size()`.
 ---@class keras.layers.IntegerLookup: keras.layers.Layer

@@ -7,8 +7,7 @@ local layers = {Layer = require "ipulua.keras.base.layer",
   Wrapper = require "ipulua.keras.layers.layer_wrapper"}
 
 for _, family in ipairs{
-  "core", "activation", "lambda", "merge", "embedding", "discretization", "lookup",
-  "conv", "pool", "norm",
+  "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
   "recurrent", "sequence_wrappers", "conv_recurrent", "local", "attention",
   "image", "extensions", "input_spec", "strings", "hashing",
 } do
