@@ -114,9 +114,9 @@ layers.OpLambda = {}
 ---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
----The number of the bin of a value: how many of the boundaries it has reached.
+---The number of the bin of a value: how many of the boundaries it has reached. Either the boundaries are given, or num_bins, and `adapt(data)` finds boundaries between bins of about as many values each. Of each batch of a dataset about 1 / epsilon values are kept, as in Keras. Many small batches shift the boundaries upwards. A tensor is one batch. output_mode as of IntegerLookup, without "tf_idf".
 ---@class keras.layers.Discretization: keras.layers.Layer
----@overload fun(bin_boundaries: any[], options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
+---@overload fun(options?: {bin_boundaries?: any[], num_bins?: integer, epsilon?: number, output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
 ---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
@@ -129,7 +129,7 @@ layers.CategoryEncoding = {}
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: integer, oov_token?: integer, vocabulary?: any|userdata|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.IntegerLookup
 layers.IntegerLookup = {}
 
----The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
+---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int", and num_oov_indices numbers for words that it lacks. FarmHash's fingerprint chooses among those. output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text; invert = true goes back from numbers to words.
 ---@class keras.layers.StringLookup: keras.layers.Layer
 ---@overload fun(options?: {max_tokens?: integer, num_oov_indices?: integer, mask_token?: string, oov_token?: string, vocabulary?: any[]|string, invert?: boolean, output_mode?: string, pad_to_max_tokens?: boolean, idf_weights?: any[]|userdata}): keras.layers.StringLookup
 layers.StringLookup = {}
@@ -138,6 +138,11 @@ layers.StringLookup = {}
 ---@class keras.layers.TextVectorization: keras.layers.Layer
 ---@overload fun(options?: {max_tokens?: integer, standardize?: string|function, split?: string|function, ngrams?: integer|any, output_mode?: string, output_sequence_length?: integer, pad_to_max_tokens?: boolean, vocabulary?: any[]|string, idf_weights?: any[]|userdata}): keras.layers.TextVectorization
 layers.TextVectorization = {}
+
+---The bin of a word, 0 … num_bins - 1: FarmHash's 64-bit fingerprint modulo num_bins. With a salt, one integer or two, it is SipHash-2-4 with that key. A whole number is hashed as its decimal digits. With a mask_value bin 0 is for that value alone. output_mode as of IntegerLookup, without "tf_idf". Called with a string, an integer, a list of them, or a tensor of integers.
+---@class keras.layers.Hashing
+---@overload fun(num_bins: integer, options?: {mask_value?: string|integer, salt?: integer|any, output_mode?: string}): keras.layers.Hashing
+layers.Hashing = {}
 
 ---In training, each element is 0 with probability rate; the others are scaled to keep the sum.
 ---@class keras.layers.Dropout: keras.layers.Layer

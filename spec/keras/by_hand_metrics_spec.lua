@@ -97,3 +97,15 @@ describe("CosineDecay", function()
       [200] = 0} do near({expected}, rate(step)) end
   end)
 end)
+
+describe("a metric's name", function()
+  it("is Keras' own where it is not that of its class", function()
+    for class, name in pairs{
+      KLDivergence = "kullback_leibler_divergence", LogCoshError = "logcosh",
+      AUC = "auc", RootMeanSquaredError = "root_mean_squared_error", Mean = "mean",
+    } do
+      assert.equal(name, keras.metrics[class]().name)
+      assert.equal("own", keras.metrics[class]{name = "own"}.name)
+    end
+  end)
+end)

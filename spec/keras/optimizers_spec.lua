@@ -364,3 +364,14 @@ describe("an optimizer's state", function()
     end
   end)
 end)
+
+describe("clipnorm and global_clipnorm", function()
+  it("exclude each other, as in Keras, while clipvalue goes with either", function()
+    for _, name in ipairs{"SGD", "Adam", "RMSprop", "Ftrl"} do
+      assert.error_matches(function()
+        return keras.optimizers[name]{clipnorm = 1, global_clipnorm = 2}
+      end, name .. ": 'clipnorm' and 'global_clipnorm' can't both be given")
+      assert.equal(2, keras.optimizers[name]{clipnorm = 1, clipvalue = 2}.clipvalue)
+    end
+  end)
+end)

@@ -131,7 +131,8 @@ support.samples = samples
 ---inputs.
 support.others = {AbstractRNNCell = true, Layer = true, Wrapper = true, OpLambda = true,
   InputSpec = true, InputLayer = true,
-  StringLookup = true, TextVectorization = true} -- of strings: spec/keras/strings_spec.lua
+  -- of strings: spec/keras/strings_spec.lua, spec/keras/hashing_spec.lua
+  Hashing = true, StringLookup = true, TextVectorization = true}
 
 ---All classes of keras.layers, by name.
 function support.classes()
@@ -213,7 +214,7 @@ local special <const> = {
     mask_value = -0.5, n = 2, units = 4, filters = 4,
   dropout = 0.4, recurrent_dropout = 0.4, l1 = 0.3, l2 = 0.3, input_dim = 8, output_dim = 2,
     num_heads = 3, key_dim = 2, value_dim = 4,
-  seed = 11,
+  seed = 11, num_bins = 3,
 }
 for rank = 1, 3 do
   special["AveragePooling" .. rank .. "D.strides"], special["MaxPooling" .. rank

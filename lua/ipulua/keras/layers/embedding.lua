@@ -3,10 +3,15 @@
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local class_numbers = require "ipulua.keras.base.class_numbers"
+local core = require "ipulua.core"
+local data = require "ipulua.data"
 local Layer = require "ipulua.keras.base.layer"
+local learned = require "ipulua.base.learned"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
+local quantiles = require "ipulua.keras.base.quantiles"
 local shapes = require "ipulua.keras.base.shapes"
 local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
@@ -28,8 +33,7 @@ Embedding.autocast = false
 Embedding.input_dtype = "int32"
 
 function Embedding:init(...)
-  local given = require "ipulua.base.parts".read(self,
-    require "ipulua.base.class".of(self), ...)
+  local given = require "ipulua.base.parts".read(self, class.of(self), ...)
   for _, row in ipairs(self.argument_rows) do
     local name = row[1]
     if not Layer.base_names[name] or name == "input_dim" then rawset(self, name, given[name]) end
@@ -68,16 +72,94 @@ function Embedding:compute_mask(x)
   return ops.not_equal(x, 0)
 end
 
----The number of the bin of a value: how many of the boundaries it has reached.
+---Numbers as vectors of `count` elements: "one_hot" has a vector for each number, "multi_hot" and
+---"count" have one for the numbers along the last axis. "tf_idf" adds up their weights.
+---@package
+function layers.encode(x, count, mode, dtype, weights)
+  local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)
+  if mode == "one_hot" then
+    if x.shape[#x.shape] == 1 then return ops.squeeze(hot, {axis = -2}) end
+    return hot
+  end
+  if mode == "tf_idf" then hot = hot * ops.constant(weights, {dtype = dtype}) end
+  if #x.shape == 1 then return hot end
+  return mode == "multi_hot" and ops.reduce_max(hot, {axis = -2})
+    or ops.reduce_sum(hot, {axis = -2})
+end
+
+---The number of the bin of a value: how many of the boundaries it has reached. Either the
+---boundaries are given, or num_bins, and `adapt(data)` finds boundaries between bins of about as
+---many values each. Of each batch of a dataset about 1 / epsilon values are kept, as in Keras. Many
+---small batches shift the boundaries upwards. A tensor is one batch. output_mode as of
+---IntegerLookup, without "tf_idf".
 ---@class Discretization: Layer
-local Discretization = Layer.declare("Discretization", {{"bin_boundaries", "list"}})
+local Discretization = Layer.declare("Discretization", {
+  {"bin_boundaries", "list", optional = true},
+  {"num_bins", "integer", optional = true, range = "[1, 2147483647]",
+    says = "number of bins to learn"},
+  {"epsilon", "number", 0.01, range = "(0, 1)",
+    says = "share of a batch's values between two that are kept"},
+  modes.row("int", {"int", "one_hot", "multi_hot", "count"}),
+})
 layers.Discretization = Discretization
+
 function Discretization:setup()
-  for i, boundary in ipairs(self.bin_boundaries) do
-    if type(boundary) ~= "number" or i > 1 and boundary < self.bin_boundaries[i - 1] then
+  local given <const> = rawget(self, "bin_boundaries")
+  if (given == nil) == (self.num_bins == nil) then
+    blame.error("Discretization: give either 'bin_boundaries', or 'num_bins' and call adapt(data)",
+      given and "value" or "type")
+  end
+  for i, boundary in ipairs(given or {}) do
+    if type(boundary) ~= "number" or i > 1 and boundary < given[i - 1] then
       blame.error("Discretization: 'bin_boundaries' must be numbers in ascending order", "value")
     end
   end
+end
+
+-- A list of batches. A tensor is one.
+local function batches_of(given)
+  if class.is_a(given, data.Dataset) then
+    local list = {}
+    for x in given:iter() do list[#list + 1] = x end
+    return list
+  end
+  if args.is_list(given) then given = core.tensor(given) end
+  if not args.is_tensor(given) or type(given) == "table" then
+    blame.error("adapt: a tensor, a list or a dataset is wanted, got " .. args.describe(given),
+      "type")
+  end
+  return {given}
+end
+
+---Takes the boundaries of num_bins bins from data: a tensor, a list, or a dataset of batches.
+---@param given any
+function Discretization:adapt(given)
+  if not self.num_bins then
+    blame.error("adapt: Discretization has its 'bin_boundaries'; give 'num_bins' instead to learn "
+      .. "them", "failed_precondition")
+  end
+  local boundaries = quantiles.boundaries(batches_of(given), self.num_bins, self.epsilon)
+  if rawget(self, "_boundaries") then learned.change() end
+  rawset(self, "_boundaries", boundaries)
+end
+
+---The boundaries that were learnt are kept beside num_bins.
+function Discretization:get_config()
+  local config = Layer.get_config(self)
+  local found = rawget(self, "_boundaries")
+  if found then config.bin_boundaries = core.plain(table.move(found, 1, #found, 1, {})) end
+  return config
+end
+
+function Discretization.from_config(c, config)
+  local found = type(config) == "table" and config.num_bins and config.bin_boundaries
+  if not found then return Layer.from_config(c, config) end
+  local given = {}
+  for key, value in pairs(config) do given[key] = value end
+  given.bin_boundaries = nil
+  local layer = Layer.from_config(c, given)
+  rawset(layer, "_boundaries", table.move(found, 1, #found, 1, {}))
+  return layer
 end
 
 local bounds <const> = { -- of the dtypes of whole numbers
@@ -98,8 +180,7 @@ local function whole_boundaries(list, dtype)
   return whole
 end
 
-function Discretization:call(x)
-  local boundaries = self.bin_boundaries
+local function bins_of(x, boundaries)
   if bounds[x.dtype] then boundaries = whole_boundaries(boundaries, x.dtype) end
   if #boundaries == 0 then return ops.cast(ops.zeros_like(x), "int32") end
   local reached = ops.greater_equal(ops.expand_dims(x, -1),
@@ -107,19 +188,15 @@ function Discretization:call(x)
   return ops.reduce_sum(ops.cast(reached, "int32"), {axis = -1})
 end
 
----Numbers as vectors of `count` elements: "one_hot" has a vector for each number, "multi_hot" and
----"count" have one for the numbers along the last axis. "tf_idf" adds up their weights.
----@package
-function layers.encode(x, count, mode, dtype, weights)
-  local hot = ops.cast(ops.one_hot(class_numbers(x), count), dtype)
-  if mode == "one_hot" then
-    if x.shape[#x.shape] == 1 then return ops.squeeze(hot, {axis = -2}) end
-    return hot
+function Discretization:call(x)
+  local boundaries = rawget(self, "bin_boundaries") or rawget(self, "_boundaries")
+  if not boundaries then
+    blame.error(string.format("layer '%s': its boundaries are unknown; call adapt(data)",
+      self.name), "failed_precondition")
   end
-  if mode == "tf_idf" then hot = hot * ops.constant(weights, {dtype = dtype}) end
-  if #x.shape == 1 then return hot end
-  return mode == "multi_hot" and ops.reduce_max(hot, {axis = -2})
-    or ops.reduce_sum(hot, {axis = -2})
+  local bins = bins_of(x, boundaries)
+  if self.output_mode == "int" then return bins end
+  return layers.encode(bins, self.num_bins or #boundaries + 1, self.output_mode, self.compute_dtype)
 end
 
 ---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes
@@ -165,7 +242,8 @@ about.say("layers", {
     is = "[batch, ...] → [batch, ..., output_dim]"},
   {"Discretization", section = "Core", sample = "Discretization{bin_boundaries = {0, 1, 2}}",
     input = {2, 3}, wrong = "Discretization{bin_boundaries = {2, 1}}",
-    is = "[batch, ...] → [batch, ...]"},
+    is = "[batch, ...] → [batch, ...]",
+    also = "\"one_hot\": [batch, ..., bins]; \"multi_hot\", \"count\": [batch, bins]"},
   {"CategoryEncoding", section = "Core", sample = "CategoryEncoding{num_tokens = 4, output_mode = "
     .. "\"one_hot\"}", input = {2, 1}, wrong = "CategoryEncoding{4, output_mode = \"bag\"}",
     is = "[batch, n] → [batch, num_tokens]"},

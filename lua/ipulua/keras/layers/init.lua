@@ -9,7 +9,7 @@ local layers = {Layer = require "ipulua.keras.base.layer",
 for _, family in ipairs{
   "core", "activation", "lambda", "merge", "embedding", "lookup", "conv", "pool", "norm",
   "recurrent", "sequence_wrappers", "conv_recurrent", "local", "attention",
-  "image", "extensions", "input_spec", "strings",
+  "image", "extensions", "input_spec", "strings", "hashing",
 } do
   for name, value in pairs(require("ipulua.keras.layers." .. family)) do
     if name:find("^%u") or name:find("^%l+$") and family == "merge" then layers[name] = value end
@@ -44,8 +44,6 @@ local size_changes <const> = "the size of its output would change from step to s
 local missing <const> = {
   RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
   RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
-  Hashing = "its bins come from a hash of TensorFlow's, which is not offered; StringLookup and "
-    .. "IntegerLookup number what is in the data, preprocessing.text.hashing_trick hashes by MD5",
   experimental = "what Keras has there is in layers itself",
   DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
   .. "Normalization",

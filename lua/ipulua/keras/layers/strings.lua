@@ -8,6 +8,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
+local hashes = require "ipulua.keras.preprocessing.hashes"
 local modes = require "ipulua.keras.layers.token_modes"
 local nearest = require "ipulua.nearest"
 local ops = require "ipulua.ops"
@@ -31,6 +32,9 @@ local function as_text(who, value)
   blame.error(string.format("%s: a string, or the bytes of one, is wanted, got %s", who,
     args.describe(value)), "type")
 end
+
+---@package
+strings.as_text = as_text
 
 -- Whether it is a list of texts rather than one.
 local function is_list(value) return args.is_plain(value) end
@@ -170,7 +174,7 @@ end
 -- ------------------------------------------------ StringLookup
 
 local lookup_rows <const> = {
-  max_row, {"num_oov_indices", "integer", 1, range = "[0, 1]"},
+  max_row, {"num_oov_indices", "integer", 1, range = "[0, 2147483647]"},
   {"mask_token", "string", optional = true}, {"oov_token", "string", "[UNK]"}, vocabulary_row,
   {"invert", "boolean", false},
   modes.row("int", {"int", "one_hot", "multi_hot", "count", "tf_idf"}), pad_row, weights_row,
@@ -178,8 +182,9 @@ local lookup_rows <const> = {
 
 ---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most
 ---frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int",
----and a number for all words that it lacks. output_mode as of IntegerLookup. Called with a string,
----a list, or the bytes of a text; invert = true goes back from numbers to words.
+---and num_oov_indices numbers for words that it lacks. FarmHash's fingerprint chooses among those.
+---output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text;
+---invert = true goes back from numbers to words.
 ---@class StringLookup: Words
 local StringLookup = class.new("StringLookup", Words)
 strings.StringLookup = StringLookup
@@ -189,7 +194,7 @@ function StringLookup:init(...)
   take_arguments(self, lookup_rows, ...)
   self.first_words = {}
   if self.mask_token and self.output_mode == "int" then self.first_words[1] = self.mask_token end
-  if self.num_oov_indices == 1 then table.insert(self.first_words, self.oov_token) end
+  for _ = 1, self.num_oov_indices do table.insert(self.first_words, self.oov_token) end
   take_vocabulary(self)
 end
 
@@ -207,8 +212,11 @@ function StringLookup:adapt(given)
 end
 
 local function number(self, known, word)
-  local found = known[word] or known[self.oov_token]
-  if found then return found end
+  local found, oov <const> = known[word], self.num_oov_indices
+  if found and (oov < 2 or word ~= self.oov_token) then return found end
+  if oov > 0 then
+    return #self.first_words - oov + hashes.modulo(hashes.fingerprint(word), oov)
+  end
   blame.error(string.format("StringLookup: '%s' is not in the vocabulary, and there is no number "
     .. "for unknown words", word), "value")
 end

@@ -118,6 +118,8 @@ for name, row in pairs(wrapped) do
   end
   accuracy.classes[name] = c
 end
+accuracy.classes.KLDivergence.usual_name = "kullback_leibler_divergence"
+accuracy.classes.LogCoshError.usual_name = "logcosh"
 
 -- A prediction that is cast keeps the logits it came from.
 local update <const> = base.MeanMetricWrapper.update_state

@@ -19,6 +19,7 @@ local base = {}
 
 ---@class Metric: Class
 ---@field name string
+---@field usual_name string? of a class whose objects aren't named after it
 ---@field variables userdata[]
 ---@overload fun(...: any): userdata
 local Metric = parts.declare("Metric", parts.Part, {},
@@ -39,7 +40,7 @@ end
 
 function Metric:init(...)
   for name, value in next, parts.read(self, class.of(self), ...) do self[name] = value end
-  self.name = self.name or names.snake(self.__name)
+  self.name = self.name or self.usual_name or names.snake(self.__name)
   self.variables = {}
   if self.setup then self:setup() end
 end

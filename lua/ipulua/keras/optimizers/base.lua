@@ -131,6 +131,10 @@ end
 function Optimizer:init(...)
   local c = class.of(self)
   local given = parts.read(self, c, spread(...))
+  if given.clipnorm and given.global_clipnorm then
+    blame.error(string.format("%s: 'clipnorm' and 'global_clipnorm' can't both be given: one clips "
+      .. "each gradient by itself, the other all together", c.__name), "value")
+  end
   local kinds = {}
   for _, row in ipairs(c.argument_rows) do
     local name <const>, kind <const> = row[1], row[2]
