@@ -278,6 +278,7 @@ typedef struct InterleaveStage {
   int cycle, open;
   int64_t block; /* elements of the current block given */
   uint64_t made; /* datasets so far */
+  bool waits;    /* `in` has been read, but the call of the function was interrupted */
   bool drained;
 } InterleaveStage;
 
@@ -298,6 +299,7 @@ static void interleave_close(Stage *s) {
   InterleaveStage *i = (InterleaveStage *)s;
   int count = ((const InterleaveDataset *)s->dataset)->cycle_length;
   for (int k = 0; i->part && k < count; k++) close_part(s, &i->part[k]);
+  if (i->in) tensors_release(i->in, s->dataset->input[0]->count);
   free(i->part);
   free(i->in);
 }
@@ -323,11 +325,14 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Part *p = &i->part[i->cycle];
   int in_count = s->input->dataset->count;
   Status status = stage_check_cancelled(s, e);
-  if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
+  if (status == OK && !i->waits) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
-  uint64_t number = stage_element_number(s, i->made), epoch = epoch_within(s->epoch, ++i->made);
+  uint64_t number = stage_element_number(s, i->made), epoch = epoch_within(s->epoch, i->made + 1);
   status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, number,
                                 i->in, in_count, NULL, 0, &p->dataset, e);
+  i->waits = status == ERR_CANCELLED;
+  if (i->waits) return status;
+  i->made++;
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
   p->scope = scope_within(s->scope);

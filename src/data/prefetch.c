@@ -76,7 +76,7 @@ static void *read_ahead(void *argument) {
     error_clear(&slot->error);
     slot->end = false;
     slot->status = stage_next(p->base.input, slot->tensor, &slot->end, &slot->error);
-    end = slot->end || slot->status == ERR_CANCELLED;
+    end = slot->end || scope_is_cancelled(&p->scope);
     atomic_store(&p->written, written + 1);
     host_calls_notify(host);
   }
@@ -195,7 +195,7 @@ static Status take_element(PrefetchStage *p, const Receiver *to, bool *end, Erro
     else tensor_release(slot->tensor[c]);
     slot->tensor[c] = NULL;
   }
-  if (status != ERR_CANCELLED) leave_slot(p);
+  leave_slot(p);
   return status;
 }
 

@@ -127,7 +127,7 @@ static int range(lua_State *L) {
 static Status generator_open(void *context, void **state, Error *e) {
   Callback *open = context;
   lua_State *L = callback_begin(open);
-  if (callback_call(open, 0, 1, e) != OK) return e->status;
+  if (callback_call_again(open, 0, 1, e) != OK) return e->status;
   Callback *step = malloc(sizeof *step);
   if (!step) {
     lua_pop(L, 1);
@@ -163,7 +163,7 @@ static Status generator_next(void *context, void *state, Tensor **out, int count
   (void)context;
   Callback *step = state;
   lua_State *L = callback_begin(step);
-  if (callback_call(step, 0, 1, e) != OK) return e->status;
+  if (callback_call_again(step, 0, 1, e) != OK) return e->status;
   *end = lua_isnil(L, -1);
   if (!*end) return bind_take_list(L, out, count, e);
   lua_pop(L, 1);

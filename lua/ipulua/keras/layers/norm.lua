@@ -41,10 +41,11 @@ local function add_affine(self, shape)
   if self.center then self.beta = weight_arguments.add(self, "beta", shape) end
 end
 
--- The variables, or constants without effect instead of them.
+-- The variables, or constants without effect instead of them. In mixed precision they stay wide, as
+-- the statistics do.
 local function affine(self, shape, dtype)
-  return self.scale and self.gamma or core.full(shape, 1, dtype),
-    self.center and self.beta or core.full(shape, 0, dtype)
+  return self.scale and self:variable("gamma") or core.full(shape, 1, dtype),
+    self.center and self:variable("beta") or core.full(shape, 0, dtype)
 end
 
 local function axis_of(self, axis, rank)
@@ -114,7 +115,8 @@ function BatchNormalization:call(x, options)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
   if not (options.training and self.trainable) then
-    return (distributed_norm.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance,
+    return (distributed_norm.batch_norm(x, gamma, beta,
+      self:variable("moving_mean"), self:variable("moving_variance"),
       {axis = axis, epsilon = self.epsilon}))
   end
   local y, mean, variance = distributed_norm.batch_norm(x, gamma, beta,
