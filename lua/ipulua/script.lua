@@ -69,10 +69,10 @@ local function read(row, word)
   return tonumber(word) or refuse("'%s' must be a number, got '%s'", option(row[1]), word)
 end
 
--- The words after the name of the script whose chunk is at a level of the caller's stack. None if
--- another script runs it, by dofile.
-local function words_of(level)
-  local chunk = debug.getinfo(level + 1, "S").source
+-- The words after the name of the script that calls the caller. None if another script runs it, by
+-- dofile.
+local function words_of_caller()
+  local chunk = debug.getinfo(3, "S").source
   return type(arg) == "table" and arg[0] == chunk:sub(2) and arg or {}
 end
 
@@ -85,7 +85,7 @@ local function is_help(word) return word == "--help" or word == "-h" end
 ---Prints the help for --help, and refuses other words that begin with a dash. For scripts that read
 ---their arguments themselves.
 function script.options()
-  for _, word in ipairs(words_of(2)) do
+  for _, word in ipairs(words_of_caller()) do
     if is_help(word) then print_help() end
     if word:find("^%-%-?%a") then
       refuse("it has no option '%s'%s", word, nearest.hint(word, {"--help"}))
@@ -145,7 +145,7 @@ end
 ---@param rows table
 ---@return any ...
 function script.arguments(rows)
-  local found, values = read_options(words_of(2), rows), {}
+  local found, values = read_options(words_of_caller(), rows), {}
   for i, row in ipairs(rows) do
     if found[i] ~= nil then values[i] = found[i]
     elseif is_word(row) then values[i] = false

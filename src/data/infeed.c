@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "dist/crc.h"
-#include "dist/instances.h"
 
 struct Infeed {
   Feed feed;

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/subnormal.h"
 #include "engine/engine.h"
-#include "ops/ops.h"
 
 enum { FEW_INPUTS = 16 };
 

@@ -329,15 +329,18 @@ Value *graph_constant(Graph *g, Tensor *t) {
   return &n->out[0];
 }
 
+Value *graph_take_constant(Graph *g, Tensor *t) {
+  Value *v = t ? graph_constant(g, t) : NULL;
+  tensor_release(t);
+  return v;
+}
+
 Value *graph_number(Graph *g, Dtype d, double value) {
   if (g->error.status != OK) return NULL;
   Type type = type_scalar(d);
   Tensor *t = tensor_new(&g->error, &type);
-  if (!t) return NULL;
-  dtype_set(d, t->data, 0, value);
-  Value *v = graph_constant(g, t);
-  tensor_release(t);
-  return v;
+  if (t) dtype_set(d, t->data, 0, value);
+  return graph_take_constant(g, t);
 }
 
 void graph_output(Graph *g, Value *v) {

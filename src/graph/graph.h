@@ -103,6 +103,8 @@ void graph_rewind(Graph *g, const GraphMark *m);
 
 Value *graph_input(Graph *g, const Type *type, const char *name);
 Value *graph_constant(Graph *g, Tensor *t); /* retains t */
+/* Takes t over. NULL gives NULL. */
+Value *graph_take_constant(Graph *g, Tensor *t);
 /* Replaces n by the constant t, which is dense and of its output's type. It retains t. */
 void graph_make_constant(Graph *g, Node *n, Tensor *t);
 /* A rank-0 constant (or filled one) of that dtype. */

@@ -104,21 +104,15 @@ static int same(lua_State *L) {
 
 /* ---- sources ---- */
 
-static int from_tensors(lua_State *L) {
+static int from_list(lua_State *L, Dataset *(*make)(Error *, const char *, int, Tensor *const *)) {
   Tensor *t[DATASET_COMPONENTS];
   int n = read_tensors(L, 1, t);
   Error e = {0};
   Dataset **u = bind_new_dataset(L);
-  return bind_made_dataset(L, u, dataset_from_tensors(&e, bind_where(L), n, t), &e);
+  return bind_made_dataset(L, u, make(&e, bind_where(L), n, t), &e);
 }
-
-static int from_slices(lua_State *L) {
-  Tensor *t[DATASET_COMPONENTS];
-  int n = read_tensors(L, 1, t);
-  Error e = {0};
-  Dataset **u = bind_new_dataset(L);
-  return bind_made_dataset(L, u, dataset_from_slices(&e, bind_where(L), n, t), &e);
-}
+static int from_tensors(lua_State *L) { return from_list(L, dataset_from_tensors); }
+static int from_slices(lua_State *L) { return from_list(L, dataset_from_slices); }
 
 static int range(lua_State *L) {
   Error e = {0};

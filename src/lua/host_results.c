@@ -63,11 +63,8 @@ Status host_results_note(State *s, const HostOp *op, Tensor *const *tensor, Erro
 static Value *constant_of(Graph *g, const Type *type, Tensor *given) {
   if (given) return graph_constant(g, given);
   Tensor *zeros = tensor_new(&g->error, type);
-  if (!zeros) return NULL;
-  memset(zeros->data, 0, type_bytes(type));
-  Value *v = graph_constant(g, zeros);
-  tensor_release(zeros);
-  return v;
+  if (zeros) memset(zeros->data, 0, type_bytes(type));
+  return graph_take_constant(g, zeros);
 }
 
 static void read_instead(Graph *g, int nodes, const Value *of, Value *instead) {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "graph/control.h"
-#include "ops/ops.h"
 #include "transform/clone.h"
 
 #define TAPE_NAME "ipulua.Tape"

@@ -247,6 +247,17 @@ static bool shown_type(lua_State *L, int index, Type *type) {
   return true;
 }
 
+static int push_printed(lua_State *L,
+                        char *(*print)(Error *, const Tensor *, const PrintOptions *)) {
+  Tensor *t = bind_concrete(L, 1, "print");
+  Error e = {0};
+  char *s = print(&e, t, &bind_state(L)->print);
+  bind_check(L, &e);
+  lua_pushstring(L, s);
+  free(s);
+  return 1;
+}
+
 static int text(lua_State *L) {
   Type type;
   LuaTensor *u = bind_test_tensor(L, 1);
@@ -260,25 +271,13 @@ static int text(lua_State *L) {
     lua_pushfstring(L, "symbolic %s (%s)", type_text(&type, buffer), u->value->node->op->name);
     return 1;
   }
-  Tensor *t = bind_concrete(L, 1, "print");
-  Error e = {0};
-  char *s = tensor_text(&e, t, &bind_state(L)->print);
-  bind_check(L, &e);
-  lua_pushstring(L, s);
-  free(s);
-  return 1;
+  return push_printed(L, tensor_text);
 }
 
 static int repr(lua_State *L) {
   LuaTensor *u = bind_test_tensor(L, 1);
   if (u && !u->tensor) return text(L);
-  Tensor *t = bind_concrete(L, 1, "print");
-  Error e = {0};
-  char *s = tensor_repr(&e, t, &bind_state(L)->print);
-  bind_check(L, &e);
-  lua_pushstring(L, s);
-  free(s);
-  return 1;
+  return push_printed(L, tensor_repr);
 }
 
 static const char unknown_extent[] = "is not known until a session feeds it: ";

@@ -3,7 +3,6 @@
 
 #include "dist/instances.h"
 #include "lua/bind.h"
-#include "ops/ops.h"
 #include "transform/trace_gradient.h"
 
 typedef struct LuaVariable {

@@ -14,7 +14,6 @@
 #include "machine/priced.h"
 #include "machine/timeline.h"
 #include "program/schedule.h"
-#include "program/timetable.h"
 
 enum { MAX_EVENTS = 150000, MAX_TRACE_EVENTS = 400000 };
 

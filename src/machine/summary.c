@@ -11,7 +11,6 @@
 #include "machine/io_tiles.h"
 #include "machine/memory.h"
 #include "machine/price.h"
-#include "machine/profile.h"
 #include "program/schedule.h"
 #include "program/timetable.h"
 

@@ -86,6 +86,13 @@ static Value *filled(Graph *g, const Type *t, double value) {
 Value *ops_zeros(Graph *g, const Type *t) { return filled(g, t, 0); }
 Value *ops_ones(Graph *g, const Type *t) { return filled(g, t, 1); }
 
+Value *ops_identity(Graph *g, Dtype d, int64_t n) {
+  Type type = {.dtype = d, .rank = 2, .shape = {n, n}};
+  Tensor *t = tensor_new(&g->error, &type);
+  for (int64_t i = 0; t && i < n; i++) dtype_set(d, t->data, i * n + i, 1);
+  return graph_take_constant(g, t);
+}
+
 /* ---- infer ---- */
 
 Status infer_same(Error *e, Node *n) {

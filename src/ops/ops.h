@@ -31,6 +31,7 @@ Value *ops_matmul(Graph *g, Value *a, Value *b, bool transpose_a, bool transpose
 Value *ops_cast(Graph *g, Value *x, Dtype d);
 Value *ops_zeros(Graph *g, const Type *t);
 Value *ops_ones(Graph *g, const Type *t);
+Value *ops_identity(Graph *g, Dtype d, int64_t n); /* a matrix */
 Value *ops_where(Graph *g, Value *c, Value *a, Value *b);
 
 /* ---- for rows ---- */

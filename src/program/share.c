@@ -9,7 +9,6 @@
 #include "graph/numbering.h"
 #include "ops/io/remote.h"
 #include "ops/ops.h"
-#include "program/offload.h"
 #include "program/program.h"
 #include "program/region.h"
 #include "transform/clone.h"

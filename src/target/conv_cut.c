@@ -165,69 +165,110 @@ static double padding_cycles(const Search *s, const Block *b, const Plan *p, int
   return fmax(0, points * share - p->input_bytes + kernel) / (double)s->t->exchange_bytes_per_cycle;
 }
 
-static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
+/* What a tile computes of a block: groups of channels, taps and columns of the kernel, and those
+ * that meet inputs. */
+typedef struct Tile {
+  int64_t in, out, taps, columns;
+  double share; /* groups of the convolution */
+  double in_width;
+  Block met;
+  double met_rows, met_columns;
+} Tile;
+
+static Tile tile_of(const Search *s, const Cut *cut, const Block *b) {
   const Problem *q = s->q;
+  const Method *m = &s->method;
+  int64_t kernel_rows = ceil_div(q->kernel_rows, cut->kernel_parts),
+          seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns,
+                             q->phase_columns);
+  Tile t = {.in = ceil_div(s->in_groups, cut->in_parts),
+            .out = ceil_div(s->out_groups, cut->out_parts),
+            .taps = taps_needed(kernel_rows, b->rows, q->stride_rows, q->in_rows, q->phase_rows),
+            .columns = ceil_div(seen, m->window) * m->window,
+            .share = (double)ceil_div(s->groups, cut->group_parts)};
+  t.in_width = (double)m->groups * (double)t.in * (double)m->in;
+  /* several rows in one pass: the zeros between them are passed too */
+  int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows;
+  t.met =
+      (Block){b->batch,
+              outputs_met(b->rows, q->stride_rows, max(q->phase_rows, 1) * q->in_rows, phase_rows),
+              outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
+  t.met_rows = (double)taps_met(kernel_rows, b->rows, q->stride_rows, q->in_rows, q->phase_rows,
+                                q->gap_rows);
+  t.met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns, q->in_columns,
+                                   q->phase_columns, q->gap_columns);
+  return t;
+}
+
+static double block_points(const Block *b) {
+  return (double)b->batch * (double)b->rows * (double)b->columns;
+}
+
+/* A plan of the cut, with its bytes. */
+static Plan plan_of_tile(const Search *s, const Cut *cut, const Block *b, const Tile *t) {
   const Units *u = s->u;
   const Method *m = &s->method;
-  int64_t in = ceil_div(s->in_groups, cut->in_parts), out = ceil_div(s->out_groups, cut->out_parts);
-  int64_t taps = taps_needed(ceil_div(q->kernel_rows, cut->kernel_parts), b->rows, q->stride_rows,
-                             q->in_rows, q->phase_rows),
-          seen = taps_needed(q->kernel_columns, b->columns, q->stride_columns, q->in_columns,
-                             q->phase_columns),
-          columns = ceil_div(seen, m->window) * m->window;
-  /* these take one group of channels on a tile */
-  if (m->kernel != VERTEX_AMP_NX1 && out > 1) return;
-  if (m->kernel == VERTEX_SLIC && in > 1) return;
+  double bytes = (double)u->element,
+         out_width = (double)m->groups * (double)t->out * (double)m->out;
   Plan p = {.kernel = m->kernel,
             .group_split = cut->group_parts,
-            .row_split = field_parts,
             .out_split = cut->out_parts,
             .in_split = cut->in_parts * cut->kernel_parts,
             .group_share = ceil_div(s->groups, cut->group_parts)};
-  double share = (double)p.group_share,
-         points = (double)b->batch * (double)b->rows * (double)b->columns,
-         bytes = (double)u->element;
-  double in_width = (double)m->groups * (double)in * (double)m->in,
-         out_width = (double)m->groups * (double)out * (double)m->out;
   p.written_narrow = u->element == 2 && u->sum == 2;
-  p.outputs = share * points * out_width;
-  p.input_bytes = share * input_points(q, b, taps, columns) * in_width * bytes;
-  p.weight_bytes =
-      share * (double)taps * (double)columns * (double)out * (double)m->out * in_width * bytes;
+  p.outputs = t->share * block_points(b) * out_width;
+  p.input_bytes = t->share * input_points(s->q, b, t->taps, t->columns) * t->in_width * bytes;
+  p.weight_bytes = t->share * (double)t->taps * (double)t->columns * (double)t->out *
+                   (double)m->out * t->in_width * bytes;
   p.partial_bytes = p.outputs * (p.written_narrow ? 2 : (double)u->sum);
   if (m->kernel == VERTEX_SLIC)
-    p.partial_bytes += p.partial_bytes / share + 208; /* a second, shifted set of sums */
-  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= q->limit;
-  /* several rows in one pass: the zeros between them are passed too */
-  int64_t phase_rows = m->height > 1 ? 0 : q->phase_rows;
-  Block met = {b->batch,
-               outputs_met(b->rows, q->stride_rows, max(q->phase_rows, 1) * q->in_rows, phase_rows),
-               outputs_met(b->columns, q->stride_columns, q->in_columns, q->phase_columns)};
-  double met_rows = (double)taps_met(ceil_div(q->kernel_rows, cut->kernel_parts), b->rows,
-                                     q->stride_rows, q->in_rows, q->phase_rows, q->gap_rows);
+    p.partial_bytes += p.partial_bytes / t->share + 208; /* a second, shifted set of sums */
+  p.fits = p.input_bytes + p.weight_bytes + p.partial_bytes <= s->q->limit;
+  return p;
+}
 
-  double met_columns = (double)taps_met(q->kernel_columns, b->columns, q->stride_columns,
-                                        q->in_columns, q->phase_columns, q->gap_columns);
-  double min =
-      p.weight_bytes * (1 - 1 / (double)p.row_split) / (double)s->t->exchange_bytes_per_cycle;
+/* Cycles that the plan takes at least. */
+static double least_cycles(const Search *s, const Tile *t, const Plan *p) {
+  const Units *u = s->u;
+  const Method *m = &s->method;
+  double least =
+      p->weight_bytes * (1 - 1 / (double)p->row_split) / (double)s->t->exchange_bytes_per_cycle;
   if (m->kernel == VERTEX_AMP_NX1)
-    min += share * (double)in * (double)out * ceil_ratio(met_rows, (double)m->height) *
-           met_columns *
-           (u->load + u->per_row * (double)met.batch * (double)met.rows * (double)met.columns);
+    least += t->share * (double)t->in * (double)t->out *
+             ceil_ratio(t->met_rows, (double)m->height) * t->met_columns *
+             (u->load +
+              u->per_row * (double)t->met.batch * (double)t->met.rows * (double)t->met.columns);
+  return least;
+}
+
+static bool may_be_best(const Search *s, const Tile *t, const Plan *p) {
   const Plan *best = s->best;
-  if (best->cycles > 0 && (p.fits ? best->fits && min > best->cycles
-                                  : best->fits || block_bytes(&p) >= block_bytes(best)))
-    return;
-  p.compute = kernel_cycles(s, &met, points, share, in, out, met_rows, met_columns);
+  if (!(best->cycles > 0)) return true;
+  if (p->fits) return !best->fits || !(least_cycles(s, t, p) > best->cycles);
+  return !best->fits && !(block_bytes(p) >= block_bytes(best));
+}
+
+static void consider(const Search *s, const Cut *cut, const Block *b, int64_t field_parts) {
+  const Problem *q = s->q;
+  VertexKind kernel = s->method.kernel;
+  /* these take one group of channels on a tile */
+  if (kernel != VERTEX_AMP_NX1 && s->out_groups > cut->out_parts) return;
+  if (kernel == VERTEX_SLIC && s->in_groups > cut->in_parts) return;
+  Tile t = tile_of(s, cut, b);
+  Plan p = plan_of_tile(s, cut, b, &t);
+  p.row_split = field_parts;
+  if (!may_be_best(s, &t, &p)) return;
+  p.compute =
+      kernel_cycles(s, &t.met, block_points(b), t.share, t.in, t.out, t.met_rows, t.met_columns);
   p.tiles = (double)(cut->group_parts * field_parts * cut->out_parts) * (double)p.in_split;
-  double own = share * (double)q->batch * (double)q->in_rows * (double)q->in_columns /
-               (double)field_parts * in_width * bytes;
+  double own = t.share * (double)q->batch * (double)q->in_rows * (double)q->in_columns /
+               (double)field_parts * t.in_width * (double)s->u->element;
   /* values that neighbours hold aren't on this tile */
   p.own_bytes = fmin(own, p.input_bytes) / (double)cut->out_parts;
-  finish_plan(s->t, u, &p);
+  finish_plan(s->t, s->u, &p);
   if (!q->as_charged) p.cycles += q->moved * (double)s->t->tiles / p.tiles;
-  if (m->kernel == VERTEX_SLIC) {
-    double padding = padding_cycles(s, b, &p, taps, columns);
+  if (kernel == VERTEX_SLIC) {
+    double padding = padding_cycles(s, b, &p, t.taps, t.columns);
     p.exchange_in += padding, p.cycles += padding;
   }
   if (is_better(&p, s->best)) *s->best = p;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "tensor/raw.h"

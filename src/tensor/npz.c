@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <zip.h>
 
-#include "base/arena.h"
 #include "base/file.h"
 #include "base/library.h"
 #include "base/map.h"

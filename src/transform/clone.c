@@ -5,7 +5,6 @@
 
 #include "graph/control.h"
 #include "ops/io/feed.h"
-#include "transform/autodiff.h"
 #include "transform/verify.h"
 
 /* ---- one node ---- */

@@ -10,7 +10,10 @@ static int by_address(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static int position_of(const TensorList *list, const Tensor *t) {
+/* Where a constant's tensor is in the list; -1: it isn't there, or there is no constant. */
+static int position_of(const TensorList *list, const Node *constant) {
+  if (!constant) return -1;
+  const Tensor *t = constant->attr[0].tensor;
   Tensor **found =
       list->count ? bsearch(&t, list->tensor, (size_t)list->count, sizeof t, by_address) : NULL;
   return found ? (int)(found - list->tensor) : -1;
@@ -21,6 +24,11 @@ static int position_of(const TensorList *list, const Tensor *t) {
 static const Node *constant_at(const Node *n, int k) {
   const Node *from = n->in[k]->node;
   return node_is_constant(from) && !(k && k == n->op->value_from) ? from : NULL;
+}
+
+static const Node *constant_result(const Graph *g, int i) {
+  const Node *from = g->output[i]->node;
+  return node_is_constant(from) ? from : NULL;
 }
 
 /* ---- which there are ---- */
@@ -41,8 +49,7 @@ static bool collect(const Graph *g, TensorList *list) {
     ControlRegions c = control_regions(n);
     for (int r = 0; r < c.count && ok; r++) ok = collect(c.region[r].graph, list);
   }
-  for (int i = 0; i < g->output_count && ok; i++)
-    if (node_is_constant(g->output[i]->node)) ok = add(list, g->output[i]->node);
+  for (int i = 0; i < g->output_count && ok; i++) ok = add(list, constant_result(g, i));
   return ok;
 }
 
@@ -63,17 +70,14 @@ static void mark_used(const Graph *g, const TensorList *list, bool *used) {
   for (int i = 0; i < g->node_count; i++) {
     const Node *n = g->node[i];
     for (int k = 0; k < n->in_count; k++) {
-      const Node *from = constant_at(n, k);
-      int at = from ? position_of(list, from->attr[0].tensor) : -1;
+      int at = position_of(list, constant_at(n, k));
       if (at >= 0) used[at] = true;
     }
     ControlRegions c = control_regions(n);
     for (int r = 0; r < c.count; r++) mark_used(c.region[r].graph, list, used);
   }
   for (int i = 0; i < g->output_count; i++) {
-    int at = node_is_constant(g->output[i]->node)
-                 ? position_of(list, g->output[i]->node->attr[0].tensor)
-                 : -1;
+    int at = position_of(list, constant_result(g, i));
     if (at >= 0) used[at] = true;
   }
 }
@@ -110,15 +114,13 @@ Status lift_constants(Graph *g, const TensorList *list, Value *const *value) {
   for (int i = 0; i < g->node_count && g->error.status == OK; i++) {
     Node *n = g->node[i];
     for (int k = 0; k < n->in_count; k++) {
-      const Node *from = constant_at(n, k);
-      int at = from ? position_of(list, from->attr[0].tensor) : -1;
+      int at = position_of(list, constant_at(n, k));
       if (at >= 0 && value[at]) n->in[k] = value[at];
     }
     if (n->op->traits & CONTROL) lift_regions(g, n, list, value);
   }
   for (int i = 0; i < g->output_count; i++) {
-    const Node *from = g->output[i]->node;
-    int at = node_is_constant(from) ? position_of(list, from->attr[0].tensor) : -1;
+    int at = position_of(list, constant_result(g, i));
     if (at >= 0 && value[at]) g->output[i] = value[at];
   }
   return g->error.status;

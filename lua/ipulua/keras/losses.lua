@@ -174,10 +174,10 @@ function Loss:call()
   blame.error(self.__name .. " defines no call(y_true, y_pred)", "not_implemented")
 end
 
-local function as_tensor(value, like)
+local function as_tensor(value)
   if core.is_tensor(value) then return value end
   if core.is_variable(value) then return value:read_value() end
-  return core.tensor(value, like, "what a loss is given")
+  return core.tensor(value, nil, "what a loss is given")
 end
 
 -- Whether it is known to have no elements: the extents that a session feeds are -1.

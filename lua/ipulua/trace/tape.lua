@@ -88,14 +88,14 @@ local function differentiate(ys, xs, dys, window)
 end
 
 -- A tensor, a variable, or a table of them, taken apart.
-local function leaves_of(who, what, value, words)
+local function leaves_of(what, value)
   local leaves, template = structure.flatten(value, function(v)
     return not structure.is_plain(v)
   end)
   for _, leaf in ipairs(leaves) do
     if not core.is_value(leaf) then
-      blame.error(string.format("%s: '%s' must be a tensor, a variable or %s, got %s", who, what,
-        words, args.describe(leaf)), "type")
+      blame.error(string.format("gradients: '%s' must be a tensor, a variable or a list of them, "
+        .. "got %s", what, args.describe(leaf)), "type")
     end
   end
   return leaves, template
@@ -114,8 +114,8 @@ local gradients_spec <const> = {
 ---@return userdata[]
 function tape.gradients(...)
   local a = args.check("gradients", gradients_spec, ...)
-  local ys, ys_template = leaves_of("gradients", "ys", a.ys, "a list of them")
-  local xs, xs_template = leaves_of("gradients", "xs", a.xs, "a list of them")
+  local ys, ys_template = leaves_of("ys", a.ys)
+  local xs, xs_template = leaves_of("xs", a.xs)
   if not tracing.is_active() and not session_graph.any_deferred(ys) then
     blame.error("gradients: outside a traced function, record with ipu.GradientTape()", "runtime")
   end

@@ -1,6 +1,5 @@
 /* Blocks of pixels as channels, and channels as blocks of pixels. */
 #include "ops/support.h"
-#include "target/cost.h"
 
 enum { BLOCK_SIZE };
 

@@ -1,6 +1,5 @@
 /* Rolls elements along axes, and wraps them around. */
 #include "ops/support.h"
-#include "target/cost.h"
 
 enum { SHIFT, AXIS };
 

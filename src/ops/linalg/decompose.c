@@ -301,7 +301,7 @@ static void grad_svd(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   int64_t m = matrix_rows(&n->in[0]->type), cols = matrix_cols(&n->in[0]->type), k = min(m, cols);
   Value *row = grad_as_row(g, s), *column = grad_as_column(g, s);
   Value *greatest = grad_as_column(g, columns_of(g, s, 0, min(k, 1)));
-  if (ds) core = ops_mul(g, grad_identity(g, s->type.dtype, k), grad_as_row(g, ds));
+  if (ds) core = ops_mul(g, ops_identity(g, s->type.dtype, k), grad_as_row(g, ds));
   Value *gaps = du || dv ? inverse_gaps(g, s, greatest, true) : NULL;
   if (du) core = plus(g, core, ops_mul(g, turning(g, gaps, u, du), row));
   if (dv) core = plus(g, core, ops_mul(g, column, turning(g, gaps, v, dv)));
@@ -392,7 +392,7 @@ static void grad_eigh(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *e = grad_wide(g, &n->out[0]), *v = grad_wide(g, &n->out[1]), *core = NULL;
   Value *de = grad_wide(g, dy[0]), *dv = grad_wide(g, dy[1]);
   int64_t extent = matrix_cols(&n->in[0]->type);
-  if (de) core = ops_mul(g, grad_identity(g, e->type.dtype, extent), grad_as_row(g, de));
+  if (de) core = ops_mul(g, ops_identity(g, e->type.dtype, extent), grad_as_row(g, de));
   if (dv && extent) {
     Value *last = op1(g, "abs", columns_of(g, e, extent - 1, extent));
     Value *greatest = op2(g, "maximum", op1(g, "abs", columns_of(g, e, 0, 1)), last);

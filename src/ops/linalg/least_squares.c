@@ -149,7 +149,7 @@ static Value *with_rows(Graph *g, Value *x, int64_t rows, double value) {
   Value *added = ops_zeros(g, &below);
   if (value != 0) {
     square.shape[0] = square.shape[1] = rows;
-    added = ops_broadcast(g, ops_scale(g, grad_identity(g, square.dtype, rows), value), &below);
+    added = ops_broadcast(g, ops_scale(g, ops_identity(g, square.dtype, rows), value), &below);
   }
   return op_with(g, "concat", (Value *[]){x, added}, 2, (Attr[]){attr_int(-2)});
 }

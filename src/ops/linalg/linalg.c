@@ -197,13 +197,3 @@ static Value *with_axis(Graph *g, Value *x, int behind) {
 }
 Value *grad_as_row(Graph *g, Value *x) { return with_axis(g, x, 1); }
 Value *grad_as_column(Graph *g, Value *x) { return with_axis(g, x, 0); }
-
-Value *grad_identity(Graph *g, Dtype d, int64_t n) {
-  Type type = {.dtype = d, .rank = 2, .shape = {n, n}};
-  Tensor *t = tensor_new(&g->error, &type);
-  if (!t) return NULL;
-  for (int64_t i = 0; i < n; i++) dtype_set(d, t->data, i * n + i, 1);
-  Value *v = graph_constant(g, t);
-  tensor_release(t);
-  return v;
-}

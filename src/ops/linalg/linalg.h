@@ -74,7 +74,6 @@ Value *grad_triangle(Graph *g, Value *x, bool lower, int64_t k); /* tril or triu
 Value *grad_solve_triangle(Graph *g, Value *a, Value *b, bool lower, bool adjoint);
 Value *grad_as_row(Graph *g, Value *x);    /* [..., n] → [..., 1, n] */
 Value *grad_as_column(Graph *g, Value *x); /* [..., n] → [..., n, 1] */
-Value *grad_identity(Graph *g, Dtype d, int64_t n);
 
 /* ---- cost on the machine ---- */
 #define LINALG_COSTS(X) \

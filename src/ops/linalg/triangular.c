@@ -100,13 +100,10 @@ static Value *triangle(Graph *g, const Type *like, bool lower, double diagonal) 
   int64_t n = like->shape[like->rank - 1];
   Type type = {.dtype = like->dtype, .rank = 2, .shape = {n, n}};
   Tensor *t = tensor_new(&g->error, &type);
-  if (!t) return NULL;
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; t && i < n; i++)
     for (int64_t j = 0; j < n; j++)
       dtype_set(type.dtype, t->data, i * n + j, i == j ? diagonal : (j < i) == lower);
-  Value *v = graph_constant(g, t);
-  tensor_release(t);
-  return v;
+  return graph_take_constant(g, t);
 }
 
 /* Sym(L^-T Phi(L^T dL) L^-1), where Phi keeps the lower triangle and halves the diagonal (Murray,

@@ -56,9 +56,7 @@ static Value *causal_mask(Graph *g, const Attention *a) {
       tensor_new(&g->error, &(Type){.dtype = BOOL, .rank = 2, .shape = {a->queries, a->keys}});
   for (int64_t i = 0; t && i < a->queries * a->keys; i++)
     ((uint8_t *)t->data)[i] = i / a->keys >= i % a->keys;
-  Value *v = t ? graph_constant(g, t) : NULL;
-  tensor_release(t);
-  return v;
+  return graph_take_constant(g, t);
 }
 
 /* Scores that may not be seen become as low as a number can be; their slopes are zero. */

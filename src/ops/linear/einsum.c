@@ -318,15 +318,6 @@ static void write_term(Written *w, const Term *t) {
   for (int i = 0; i < t->rank; i++) w->text[w->length++] = w->name[t->index[i]];
 }
 
-static Value *identity_matrix(Graph *g, Dtype d, int64_t n) {
-  Type type = {.dtype = d, .rank = 2, .shape = {n, n}};
-  Tensor *t = tensor_new(&g->error, &type);
-  for (int64_t i = 0; t && i < n; i++) dtype_set(d, t->data, i * n + i, 1);
-  Value *v = t ? graph_constant(g, t) : NULL;
-  tensor_release(t);
-  return v;
-}
-
 typedef struct Gradient {
   Graph *graph;
   const Node *node;
@@ -387,7 +378,7 @@ static bool write_result(Gradient *d, int k) {
     if (x->shape[i] == 1 && d->q->extent[t->index[i]] != 1) continue;
     if (strchr(result, name)) {
       char other = free_letter(d->q, fresh);
-      if (!other || !add_operand(d, identity_matrix(d->graph, x->dtype, x->shape[i]))) return false;
+      if (!other || !add_operand(d, ops_identity(d->graph, x->dtype, x->shape[i]))) return false;
       fresh[MAX_RANK + extra++] = other;
       d->w.text[d->w.length++] = name;
       d->w.text[d->w.length++] = other;

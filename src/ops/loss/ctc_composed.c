@@ -27,9 +27,7 @@ static Value *counting(Graph *g, int64_t count) {
   Type t = type_make(I32, 1, &count);
   Tensor *numbers = tensor_new(&g->error, &t);
   for (int64_t i = 0; numbers && i < count; i++) ((int32_t *)numbers->data)[i] = (int32_t)i;
-  Value *v = numbers ? graph_constant(g, numbers) : NULL;
-  tensor_release(numbers);
-  return v;
+  return graph_take_constant(g, numbers);
 }
 static Value *integer(Graph *g, int64_t value) { return graph_number(g, I32, (double)value); }
 static Value *stacked(Graph *g, Value **v, int64_t count, int axis) {

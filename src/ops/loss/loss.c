@@ -24,19 +24,22 @@ static Status want_classes(Error *e, const Type *logits) {
   return OK;
 }
 
+static Status want_one_shape(Error *e, const Node *n) {
+  const Type *labels = &n->in[LABELS]->type, *logits = &n->in[LOGITS]->type;
+  char a[TYPE_TEXT], b[TYPE_TEXT];
+  if (shape_equal(labels, logits)) return OK;
+  return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape",
+              shape_text(labels, a), shape_text(logits, b));
+}
+
 /* ---- softmax cross-entropy ---- */
 
 static Status infer_dense(Error *e, Node *n) {
-  const Type *labels = &n->in[LABELS]->type, *logits = &n->in[LOGITS]->type;
-  char a[TYPE_TEXT], b[TYPE_TEXT];
   Status s = nn_want_float(e, n, 0, 2);
-  if (s == OK) s = want_classes(e, logits);
-  if (s != OK) return s;
-  if (!shape_equal(labels, logits))
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape",
-                shape_text(labels, a), shape_text(logits, b));
-  set_outputs(n);
-  return OK;
+  if (s == OK) s = want_classes(e, &n->in[LOGITS]->type);
+  if (s == OK) s = want_one_shape(e, n);
+  if (s == OK) set_outputs(n);
+  return s;
 }
 
 typedef struct Dense {
@@ -179,15 +182,9 @@ static void grad_sparse(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 /* ---- sigmoid cross-entropy: softplus(x) - x z, which is max(x, 0) - x z + log(1 + e^-|x|) ---- */
 
 static Status infer_sigmoid(Error *e, Node *n) {
-  const Type *labels = &n->in[LABELS]->type, *logits = &n->in[LOGITS]->type;
-  char a[TYPE_TEXT], b[TYPE_TEXT];
+  n->out[0].type = n->in[LOGITS]->type;
   Status s = nn_want_float(e, n, 0, 2);
-  if (s != OK) return s;
-  if (!shape_equal(labels, logits))
-    return fail(e, ERR_INVALID_ARGUMENT, "labels %s and logits %s must have one shape",
-                shape_text(labels, a), shape_text(logits, b));
-  n->out[0].type = *logits;
-  return OK;
+  return s == OK ? want_one_shape(e, n) : s;
 }
 
 static void sigmoid_block(void *context, int64_t begin, int64_t end) {

@@ -71,9 +71,9 @@ function together.check(model, who, f)
   return table.unpack(results, 2, results.n)
 end
 
-local function describe(all, field)
+local function describe(all)
   local list = {}
-  for q, each in ipairs(all) do list[q] = string.format("%d on instance %d", each[field], q - 1) end
+  for q, each in ipairs(all) do list[q] = string.format("%d on instance %d", each.total, q - 1) end
   return table.concat(list, ", ")
 end
 
@@ -95,7 +95,7 @@ local function least(model, who, all)
   if total ~= largest and instances.is_first() and not told[model] then
     told[model] = true
     log.warn("%s: the instances' data have other numbers of batches: %s; all make %s, and up to %s "
-      .. "left out", who, describe(all, "total"), counted(total, "step"),
+      .. "left out", who, describe(all), counted(total, "step"),
       counted(largest - total, "batch is", "batches are"))
   end
   return total
@@ -126,7 +126,7 @@ function together.total(model, who, o, find)
   end
   if differ(all, "stated") or all[1].stated and differ(all, "total") then
     blame.error(string.format("%s: '%s' must be the same on all instances; it is %s", who,
-      o.steps_name, describe(all, "total")), "value")
+      o.steps_name, describe(all)), "value")
   end
   return all[1].stated and total or least(model, who, all)
 end

@@ -11,8 +11,8 @@ local resize = require "ipulua.keras.base.resize"
 
 local layers = {}
 
-local function declare(name, rows, base)
-  local c = Layer.declare(name, rows, base)
+local function declare(name, rows)
+  local c = Layer.declare(name, rows)
   layers[name] = c
   c.input_spec = InputSpec{min_ndim = 3, max_ndim = 4}
   return c
