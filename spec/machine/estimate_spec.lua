@@ -166,6 +166,32 @@ describe("an estimate", function()
     near(7 * count(1), count(7), 1e-9)
   end)
 
+  it("leaves the device and the configuration as they were", function()
+    local add <const> = function(x) return x + 1 end
+    local function ipus() return ipu.get_num_of_ipus_in_device "/device:IPU:0" end
+    local before = ipus()
+    assert.equal(8, ipu.estimate(add, {inputs = {{4}}, ipus = 8}).ipus)
+    assert.equal(before, ipus())
+    assert.is_false(pcall(ipu.estimate, function() error "no" end, {inputs = {{4}}, ipus = 8}))
+    assert.equal(before, ipus())
+    assert.equal(before, ipu.estimate(add, {inputs = {{4}}}).ipus)
+  end)
+
+  it("is of the command's chip again once a configuration that named one is reset", function()
+    local script <const> = [[
+      local ipu = require "ipulua"
+      local function target() return ipu.estimate(function(x) return x end, {inputs = {{4}}}).target end
+      local cfg = ipu.IPUConfig()
+      cfg.ipu_model.version = "ipu1"
+      print(target())
+      cfg:configure_ipu_system()
+      print(target())
+      ipu.reset_ipu_configuration()
+      print(target())]]
+    local result = command.run{command.ipulua, "--target", "C600", "-e", script}
+    assert.equal("C600\nGC2\nC600\n", result.out, result.err)
+  end)
+
   it("runs nothing", function()
     local called, outfeed = 0, ipu.IPUOutfeedQueue()
     local v = ipu.Variable(ipu.zeros{4}, {name = "kept"})
