@@ -520,3 +520,24 @@ describe("how sure an estimate is", function()
     assert.matches("^[^\n]+; it does not fit\n", tostring(misfit))
   end)
 end)
+
+describe("half of a batch", function()
+  local halved <const> = require "ipulua.machine.remedies".halved
+
+  local function shapes(...)
+    local types = {}
+    for i, shape in ipairs{...} do types[i] = {dtype = "float32", shape = shape} end
+    local found, batch = halved(types)
+    for i, t in ipairs(found or {}) do found[i] = table.concat(t.shape, " ") end
+    return found and table.concat(found, ", ") .. " of " .. batch
+  end
+
+  it("is of all that have the same first extent, and of nothing where they differ", function()
+    assert.equal("4 3, 4,  of 8", shapes({8, 3}, {8}, {}))
+    assert.equal("3 2 of 7", shapes{7, 2})
+    assert.is_nil(shapes({8, 3}, {4}))
+    assert.is_nil(shapes({8, 3}, {}, {4}, {8}))
+    assert.is_nil(shapes{1, 5})
+    assert.is_nil(shapes{})
+  end)
+end)
