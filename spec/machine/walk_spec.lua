@@ -258,6 +258,16 @@ describe("a price", function()
     assert.matches("does not fit on IPU 0 of GC2", e.explanation)
   end)
 
+  it("leaves the state of random numbers as a checkpoint saves it", function()
+    local core <const> = require "ipulua.core"
+    local function draws(x) return ipu.nn.dropout(x, {rate = 0.5}) + ipu.random.normal{4} end
+    ipu.random.set_seed(3)
+    ipu.func(draws)(ipu.ones{4})
+    local before = core.save_random()
+    for _ = 1, 3 do assert.equal(1, priced(draws, {{4}}).shards) end
+    assert.same(before, core.save_random())
+  end)
+
   it("draws no random numbers", function()
     local keras, layers = ipu.keras, ipu.keras.layers
     local function loss(times)
