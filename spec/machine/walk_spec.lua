@@ -185,6 +185,22 @@ describe("a price", function()
     assert.near((logged[1] + logged[2] + logged[3]) / 1.33e9, all, 0.01 * all)
   end)
 
+  it("of one IPU's memory is the same whatever another one computes", function()
+    local function bytes(work)
+      local e = priced(function(x, y)
+        local sum = on(0, function() return ipu.reduce_sum(ipu.tanh(ipu.concat({x, x, x}, 0))) end)
+        return on(0, function() return ipu.exp(sum) end), on(1, function() return work(y) end)
+      end, {{512, 512}, {1024, 1024}}, {ipus = 2})
+      return e.ipu[1].max_tile_bytes, e.ipu[2].max_tile_bytes
+    end
+    local alone, little = bytes(function(y) return y * 2 end)
+    local beside, much = bytes(function(y)
+      return ipu.nn.softmax(ipu.matmul(y, ipu.transpose(y)))
+    end)
+    assert.equal(alone, beside)
+    assert(much > little)
+  end)
+
   it("of an all-gather is that of the reduce-scatter of what it gives", function()
     for _, replicas in ipairs{2, 4, 16} do
       local given = priced(function(x) return ipu.all_gather(x) end, {{4096}}, {ipus = replicas})
