@@ -104,6 +104,7 @@ static Status odd_run(void *context, int worker, uint64_t number, const void *co
 static Status pair_of(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
                       Dataset **dataset, Error *e) {
   (void)context, (void)in_count, (void)out, (void)out_count;
+  if (moment(4)) return fail(e, ERR_CANCELLED, "interrupted!");
   int64_t n = dtype_get_integer(I64, in[0]->data, 0);
   return (*dataset = dataset_range(e, NULL, n, n + 2, 1)) ? OK : e->status;
 }
@@ -112,9 +113,27 @@ static Status pair_of(void *context, Tensor *const *in, int in_count, Tensor **o
 static Status window_text(void *context, Tensor *const *in, int in_count, Tensor **out,
                           int out_count, Dataset **dataset, Error *e) {
   (void)context, (void)in_count, (void)out_count, (void)dataset;
+  if (moment(4)) return fail(e, ERR_CANCELLED, "interrupted!");
   int64_t sum = 1000 * in[0]->type.shape[0];
   for (int64_t i = 0; i < in[0]->type.shape[0]; i++) sum += dtype_get_integer(I64, in[0]->data, i);
   return (out[0] = tensor_from(e, &scalar, &sum)) ? OK : ERR_OUT_OF_MEMORY;
+}
+
+/* Whether 7 doesn't divide it; whether it is below 30. */
+static Status undivided(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
+                        Dataset **dataset, Error *e) {
+  (void)context, (void)in_count, (void)out_count, (void)dataset;
+  if (moment(4)) return fail(e, ERR_CANCELLED, "interrupted!");
+  uint8_t keep = dtype_get_integer(I64, in[0]->data, 0) % 7 != 0;
+  return (out[0] = tensor_from(e, &truth, &keep)) ? OK : ERR_OUT_OF_MEMORY;
+}
+
+static Status small(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
+                    Dataset **dataset, Error *e) {
+  (void)context, (void)in_count, (void)out_count, (void)dataset;
+  if (moment(4)) return fail(e, ERR_CANCELLED, "interrupted!");
+  uint8_t keep = dtype_get_integer(I64, in[0]->data, 0) < 30;
+  return (out[0] = tensor_from(e, &truth, &keep)) ? OK : ERR_OUT_OF_MEMORY;
 }
 
 /* ---- chains ---- */
@@ -164,9 +183,9 @@ static Dataset *joined(Error *e, Dataset *in) {
 
 static Dataset *longer(Error *e, Dataset *in) {
   MapFunction odd = {.in_count = 1, .out_count = 1, .out_type = &truth, .run = odd_run};
-  ScriptFunction pair = {.call = pair_of};
+  ScriptFunction pair = {.call = pair_of}, keep = {.call = undivided}, begin = {.call = small};
   ShuffleOptions o = {.buffer_size = draw(20) + 1, .has_seed = true, .seed = (uint64_t)draw(9)};
-  switch (draw(15)) {
+  switch (draw(17)) {
     case 0:
       return then(" take", in, dataset_take(e, NULL, in, draw(30)));
     case 1:
@@ -196,6 +215,10 @@ static Dataset *longer(Error *e, Dataset *in) {
       return numbered(e, in);
     case 13:
       return joined(e, in);
+    case 14:
+      return then(" filter_host", in, dataset_filter_host(e, NULL, in, keep));
+    case 15:
+      return then(" take_while", in, dataset_take_while_host(e, NULL, in, begin));
     default:
       return grouped(e, in);
   }
