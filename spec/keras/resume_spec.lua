@@ -86,6 +86,32 @@ describe("a resumed training", function()
     end
   end
 
+  -- The script ends between the last epoch and the end of training.
+  it("that a callback had ended trains no more", function()
+    local function trained(ends)
+      keras.utils.set_random_seed(1)
+      local Stop = keras.callbacks.Callback:extend "Stop"
+      local End = keras.callbacks.Callback:extend "End"
+      function Stop:on_epoch_end(epoch) if epoch == 1 then self.model.stop_training = true end end
+      function End:on_train_end() if ends then error "the end" end end -- luacheck: ignore 212
+      local model = keras.Sequential{layers.Dense{5, input_shape = {37}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local ran = 0
+      local Count = keras.callbacks.Callback:extend "Count"
+      function Count:on_epoch_begin() ran = ran + 1 end -- luacheck: ignore 212
+      local ok = pcall(model.fit, model, {x = x, y = y, batch_size = 8, epochs = 5, verbose = 0,
+        callbacks = {Stop(), Count(), keras.callbacks.BackupAndRestore{folder,
+          delete_checkpoint = false}, End()}})
+      assert.equal(not ends, ok)
+      return ran, model:get_weights()[1]:totable()
+    end
+    local ran, before = trained(true)
+    assert.equal(2, ran)
+    local again, after = trained(false)
+    assert.equal(0, again)
+    assert.same(before, after)
+  end)
+
   -- The program of a short batch draws numbers of its own.
   it("ends as one that went through: the last batch is short", function()
     local whole = fit("a short last batch", "sgd", 4)

@@ -165,6 +165,21 @@ describe("ipu.timetable", function()
     end
   end)
 
+  -- A micro-batch passes all stages, and the last stage takes one after another.
+  it("by dependencies takes as long as a micro-batch, and one more pass for each other", function()
+    for stages = 1, 5 do
+      local mapping = {}
+      for i = 1, stages do mapping[i] = i - 1 end
+      for _, count in ipairs{stages, 3 * stages, 60} do
+        local t = ipu.timetable{schedule = "Grouped", device_mapping = mapping, training = false,
+          count = count, timing = "dependencies"}
+        assert.equal(stages + count - 1, t.span)
+        assert.near(count / (stages + count - 1), t.utilisation, 1e-9)
+        assert.near(1 - t.utilisation, t:bubble(), 1e-9)
+      end
+    end
+  end)
+
   it("leaves out the middle of a long one", function()
     local t = timetable("Grouped", {0, 1}, 400)
     assert.are.equal(403, t.time_steps)
