@@ -185,6 +185,19 @@ describe("a price", function()
     assert.near((logged[1] + logged[2] + logged[3]) / 1.33e9, all, 0.01 * all)
   end)
 
+  it("fits only if it fits on every IPU", function()
+    local function fits(large)
+      return priced(function(x)
+        local y = on(large, function()
+          return ipu.reduce_sum(ipu.tanh(ipu.broadcast_to(x, {20000, 20000})))
+        end)
+        return y, on(1 - large, function() return ipu.exp(x) end)
+      end, {{1}}, {ipus = 2, target = {base = "GC200", name = "part", tiles = 16}}).fits
+    end
+    assert.is_false(fits(0))
+    assert.is_false(fits(1))
+  end)
+
   it("of one IPU's memory is the same whatever another one computes", function()
     local function bytes(work)
       local e = priced(function(x, y)
