@@ -1,6 +1,7 @@
 -- Code that runs inside of a program: what it reads, assigns, calls and waits for
 -- (docs/howto/sessions.md).
 
+local command = require "spec.support.command"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -130,6 +131,32 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
     end)
   end)
 end
+
+describe("after a callback that failed", function()
+  -- A process of its own: memory of the run that is over may be anybody's.
+  it("programs read what their variables hold", function()
+    local result = command.run{command.ipulua, "-e", [[
+      local ipu = require "ipulua"
+      local v, fails = ipu.Variable(1.0), true
+      local f = ipu.func(function(x)
+        v:assign_add(x)
+        ipu.host_callback(function() if fails then error("no " .. v:item()) end end)(x)
+      end)
+      local reader = ipu.func(function() return v * 1 end)
+      for i = 1, 3 do
+        local _, message = pcall(f, ipu.tensor(2.0))
+        print(message:match "no .*")
+        v:assign(100.0 + i)
+        print(reader():item(), v:item(), (v + 0):item())
+      end
+      fails = false
+      f(ipu.tensor(2.0))
+      print(reader():item())]]}
+    assert.equal("no 3.0\n101.0\t101.0\t101.0\nno 103.0\n102.0\t102.0\t102.0\nno 104.0\n"
+      .. "103.0\t103.0\t103.0\n105.0\n", result.out, result.err)
+    assert.equal(0, result.status)
+  end)
+end)
 
 describe("inside of a job", function()
   it("nothing waits for it", function()
