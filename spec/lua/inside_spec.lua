@@ -159,6 +159,34 @@ describe("after a callback that failed", function()
 end)
 
 describe("inside of a job", function()
+  it("what feeds it can't read a variable that it changes, whatever failed before", function()
+    local v = ipu.Variable(1.0)
+    local failing = ipu.func(function(x)
+      ipu.host_callback(function() error "no" end)(x)
+    end)
+    local function fed(read)
+      local infeed = ipu.IPUInfeedQueue(ipu.data.from_generator(function()
+        local k = 0
+        return function()
+          k = k + 1
+          if k <= 3 then return read() end
+        end
+      end, {output_types = "float32", output_shapes = {}}))
+      return as_job(ipu.func(function()
+        return ipu.loops.repeat_n(3, function(x) v:assign_add(x) end, {}, infeed)
+      end))
+    end
+    for _ = 1, 2 do
+      local ok, message = pcall(fed, function() return v:item() end)
+      assert.is_false(ok)
+      assert.truthy(message:find("is being changed by the job that this feeds", 1, true), message)
+      assert.is_false(pcall(failing, ipu.tensor(1.0)))
+    end
+    v:assign(1)
+    fed(function() return 2.0 end)
+    assert.equal(7, v:item())
+  end)
+
   it("nothing waits for it", function()
     local v, job = ipu.Variable(ipu.zeros{3}), nil
     local f = counting(v, function()
