@@ -166,6 +166,26 @@ describe("an estimate", function()
     near(7 * count(1), count(7), 1e-9)
   end)
 
+  it("knows it in loops around the loop, too", function()
+    local function cycles(n, outer, ...)
+      local inner = outer and {...}
+      return work(ipu.estimate(function(given, x)
+        local function loop(y, around)
+          if not around[1] then return ipu.loops.repeat_n(given, ipu.tanh, {y}) end
+          return ipu.loops.repeat_n(around[1], function(z)
+            return loop(z, {table.unpack(around, 2)})
+          end, {y})
+        end
+        return loop(x, outer and {outer, table.unpack(inner)} or {})
+      end, {inputs = {ipu.tensor(n, {dtype = "int32"}), ipu.zeros{512, 64}}}).cycles)
+    end
+    for _, n in ipairs{1, 7} do
+      near(cycles(3 * n), cycles(n, 3), 1e-9)
+      near(cycles(6 * n), cycles(n, 2, 3), 1e-9)
+    end
+    assert(cycles(14) > cycles(7))
+  end)
+
   it("leaves the device and the configuration as they were", function()
     local add <const> = function(x) return x + 1 end
     local function ipus() return ipu.get_num_of_ipus_in_device "/device:IPU:0" end
