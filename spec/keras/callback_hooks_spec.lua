@@ -79,3 +79,25 @@ describe("CSVLogger", function()
     assert.equal('epoch;"a;b";c,d\n0;1;0.5\n0;2;0.5\n', file:read "a")
   end)
 end)
+
+describe("asynchronous callbacks", function()
+  it("are called as often, whatever was trained without them before", function()
+    local keras <const> = ipu.keras
+    local model = keras.Sequential{keras.layers.Dense{1, input_shape = {2}}}
+    model:compile{optimizer = "sgd", loss = "mse", steps_per_execution = 4}
+    model:set_asynchronous_callbacks(true)
+    local Count = callbacks.Callback:extend "Count"
+    local steps = {}
+    function Count:on_train_batch_end(step) steps[#steps + 1] = step end -- luacheck: ignore 212
+    local function trained(...)
+      steps = {}
+      model:fit{x = ipu.ones{32, 2}, y = ipu.ones{32, 1}, batch_size = 4, verbose = 0,
+        callbacks = {...}}
+      return table.concat(steps, " ")
+    end
+    for _ = 1, 2 do
+      assert.equal("", trained())
+      assert.equal("0 1 2 3 4 5 6 7", trained(Count()))
+    end
+  end)
+end)

@@ -49,4 +49,36 @@ describe("Ctrl-C during fit", function()
     assert.matches("fit: interrupted when all its epochs were over", got.err)
     assert.matches("late.lua:%d+: interrupted!", got.err)
   end)
+
+  it("is backed up at the step that it ended, and a later fit begins with the next", function()
+    local folder = command.folder()
+    finally(function() command.remove(folder) end)
+    command.write(folder .. "/again.lua", [[
+      local ipu = require "ipulua"
+      local keras = ipu.keras
+      local x, y = ipu.random.normal({64, 3}, {seed = 1}), ipu.random.normal({64, 1}, {seed = 2})
+      local function press() io.popen("kill -INT $PPID"):close() end
+      local function trained(at, backed_up)
+        keras.utils.set_random_seed(4)
+        local steps, Steps = {}, keras.callbacks.Callback:extend "Steps"
+        function Steps:on_train_batch_end(step)
+          steps[#steps + 1] = step
+          if step == at then press() end
+        end
+        local model = keras.Sequential{keras.layers.Dropout{0.5, input_shape = {3}}, keras.layers.Dense{1}}
+        model:compile{optimizer = "adam", loss = "mse"}
+        model:fit{x = x, y = y, batch_size = 4, verbose = 0, callbacks = {Steps(), backed_up
+          and keras.callbacks.BackupAndRestore(arg[1]) or nil}}
+        return string.format("%s: %a", table.concat(steps, " "), model:get_weights()[1][1]:item())
+      end
+      print(trained(nil, false))
+      print((trained(5, true):match "^[^:]*"))
+      print(trained(nil, true))
+    ]])
+    local got = command.run{command.ipulua, folder .. "/again.lua", folder .. "/backup"}
+    local whole, weight = got.out:match "^([%d ]+): (%S+)\n"
+    assert.equal("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", whole, got.err)
+    assert.equal(whole .. ": " .. weight .. "\n0 1 2 3 4 5\n6 7 8 9 10 11 12 13 14 15: "
+      .. weight .. "\n", got.out)
+  end)
 end)

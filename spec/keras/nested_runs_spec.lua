@@ -2,6 +2,7 @@
 -- it, but by what it changes of the weights.
 
 local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
 local keras = ipu.keras
 local callbacks, layers = keras.callbacks, keras.layers
 
@@ -80,6 +81,43 @@ describe("a run inside of a run", function()
       end)
     end
   end
+
+  -- Replicas have sums of their own in metrics.
+  it("changes nothing of an evaluation on two replicas", function()
+    local _ <close> = pipelines.device(2)
+    local want = outer.evaluate(new_model{per_execution = 2}, nil)
+    for _, inner_name in ipairs{"evaluate", "evaluate another batch", "fit"} do
+      local Inside = callbacks.Callback:extend "Inside"
+      local model, calls = new_model{per_execution = 2}, 0
+      function Inside:on_test_batch_end() -- luacheck: ignore 212
+        calls = calls + 1
+        if calls == 1 then inner[inner_name](model) end
+      end
+      assert.same(want, outer.evaluate(model, Inside()), inner_name)
+      assert.is_true(calls > 1)
+    end
+  end)
+
+  it("has queues of its own where it begins before a smaller batch of that size", function()
+    for name, event in pairs{evaluate = "on_test_batch_begin",
+      predict = "on_predict_batch_begin"} do
+      local function run(list, begin)
+        local model = new_model{per_execution = 1}
+        local Inside = callbacks.Callback:extend "Inside"
+        Inside[event] = function(_, step) if begin and step == 2 then begin(model) end end
+        local options = {x = x[{1, 10}], batch_size = 4, verbose = 0,
+          callbacks = list and Inside() or nil}
+        if name == "evaluate" then options.y = y[{1, 10}] end
+        local given = model[name](model, options)
+        return name == "predict" and values(given) or given
+      end
+      assert.same(run(), run(true, function(model)
+        local same <const> = {x = other.x[{1, 2}], batch_size = 2, verbose = 0}
+        if name == "evaluate" then same.y = other.y[{1, 2}] end
+        model[name](model, same)
+      end), name)
+    end
+  end)
 
   it("leaves what callbacks of the fit around it know", function()
     local folder = os.tmpname()

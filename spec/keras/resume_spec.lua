@@ -2,6 +2,7 @@
 -- replicas, random numbers and orders below and above caches.
 
 local ipu = require "ipulua"
+local log = require "ipulua.base.log"
 local keras = ipu.keras
 local layers, optimizers = keras.layers, keras.optimizers
 
@@ -85,6 +86,55 @@ describe("a resumed training", function()
       end
     end
   end
+
+  -- The script ends between the last epoch and the end of training.
+  it("that a callback had ended trains no more", function()
+    local function trained(ends)
+      keras.utils.set_random_seed(1)
+      local Stop = keras.callbacks.Callback:extend "Stop"
+      local End = keras.callbacks.Callback:extend "End"
+      function Stop:on_epoch_end(epoch) if epoch == 1 then self.model.stop_training = true end end
+      function End:on_train_end() if ends then error "the end" end end -- luacheck: ignore 212
+      local model = keras.Sequential{layers.Dense{5, input_shape = {37}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local ran = 0
+      local Count = keras.callbacks.Callback:extend "Count"
+      function Count:on_epoch_begin() ran = ran + 1 end -- luacheck: ignore 212
+      local ok = pcall(model.fit, model, {x = x, y = y, batch_size = 8, epochs = 5, verbose = 0,
+        callbacks = {Stop(), Count(), keras.callbacks.BackupAndRestore{folder,
+          delete_checkpoint = false}, End()}})
+      assert.equal(not ends, ok)
+      return ran, model:get_weights()[1]:totable()
+    end
+    local ran, before = trained(true)
+    assert.equal(2, ran)
+    local again, after = trained(false)
+    assert.equal(0, again)
+    assert.same(before, after)
+  end)
+
+  it("gives a callback the state of its own kind alone, and says which begins anew", function()
+    local lines = {}
+    local former <const> = log.set_writer(function(line) lines[#lines + 1] = line end)
+    finally(function() log.set_writer(former) end)
+    local function trained(name, epochs)
+      local Kind, given = keras.callbacks.Callback:extend(name), {}
+      function Kind:get_state() return {of = name} end -- luacheck: ignore 212
+      function Kind:set_state(state) given[#given + 1] = state.of end -- luacheck: ignore 212
+      local model = keras.Sequential{layers.Dense{5, input_shape = {37}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      model:fit{x = x, y = y, batch_size = 8, epochs = epochs, verbose = 0,
+        callbacks = {Kind(), keras.callbacks.BackupAndRestore{folder, delete_checkpoint = false}}}
+      return given
+    end
+    assert.same({}, trained("First", 1))
+    assert.same({"First"}, trained("First", 2))
+    assert.same({}, lines)
+    assert.same({}, trained("Second", 3))
+    assert.equal(1, #lines)
+    assert.matches("callback 1 is Second; the interrupted run had First there, so it begins anew",
+      lines[1])
+  end)
 
   -- The program of a short batch draws numbers of its own.
   it("ends as one that went through: the last batch is short", function()

@@ -1,6 +1,7 @@
 -- Code that runs inside of a program: what it reads, assigns, calls and waits for
 -- (docs/howto/sessions.md).
 
+local command = require "spec.support.command"
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 
@@ -131,7 +132,61 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
   end)
 end
 
+describe("after a callback that failed", function()
+  -- A process of its own: memory of the run that is over may be anybody's.
+  it("programs read what their variables hold", function()
+    local result = command.run{command.ipulua, "-e", [[
+      local ipu = require "ipulua"
+      local v, fails = ipu.Variable(1.0), true
+      local f = ipu.func(function(x)
+        v:assign_add(x)
+        ipu.host_callback(function() if fails then error("no " .. v:item()) end end)(x)
+      end)
+      local reader = ipu.func(function() return v * 1 end)
+      for i = 1, 3 do
+        local _, message = pcall(f, ipu.tensor(2.0))
+        print(message:match "no .*")
+        v:assign(100.0 + i)
+        print(reader():item(), v:item(), (v + 0):item())
+      end
+      fails = false
+      f(ipu.tensor(2.0))
+      print(reader():item())]]}
+    assert.equal("no 3.0\n101.0\t101.0\t101.0\nno 103.0\n102.0\t102.0\t102.0\nno 104.0\n"
+      .. "103.0\t103.0\t103.0\n105.0\n", result.out, result.err)
+    assert.equal(0, result.status)
+  end)
+end)
+
 describe("inside of a job", function()
+  it("what feeds it can't read a variable that it changes, whatever failed before", function()
+    local v = ipu.Variable(1.0)
+    local failing = ipu.func(function(x)
+      ipu.host_callback(function() error "no" end)(x)
+    end)
+    local function fed(read)
+      local infeed = ipu.IPUInfeedQueue(ipu.data.from_generator(function()
+        local k = 0
+        return function()
+          k = k + 1
+          if k <= 3 then return read() end
+        end
+      end, {output_types = "float32", output_shapes = {}}))
+      return as_job(ipu.func(function()
+        return ipu.loops.repeat_n(3, function(x) v:assign_add(x) end, {}, infeed)
+      end))
+    end
+    for _ = 1, 2 do
+      local ok, message = pcall(fed, function() return v:item() end)
+      assert.is_false(ok)
+      assert.truthy(message:find("is being changed by the job that this feeds", 1, true), message)
+      assert.is_false(pcall(failing, ipu.tensor(1.0)))
+    end
+    v:assign(1)
+    fed(function() return 2.0 end)
+    assert.equal(7, v:item())
+  end)
+
   it("nothing waits for it", function()
     local v, job = ipu.Variable(ipu.zeros{3}), nil
     local f = counting(v, function()

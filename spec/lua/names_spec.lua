@@ -22,6 +22,23 @@ describe("the names of variables", function()
   end)
 end)
 
+describe("an argument that there is not", function()
+  -- A beginning of three letters is as near as one slip; a name too far from all has no advice.
+  it("is told which one is meant", function()
+    for given, meant in pairs{std = "stddev", stdd = "stddev", sdtdev = "stddev",
+      stddev1 = "stddev", mea = "mean", maen = "mean", sead = "seed"} do
+      local ok, message = pcall(ipu.random.normal, {2}, {[given] = 1})
+      assert.is_false(ok)
+      local wanted <const> = "no argument '" .. given .. "'; did you mean '" .. meant .. "'?"
+      assert.truthy(message:find(wanted, 1, true), message)
+    end
+    for _, given in ipairs{"st", "deviation_of_it", "zz"} do
+      local _, message = pcall(ipu.random.normal, {2}, {[given] = 1})
+      assert.is_nil(message:find("did you mean", 1, true), message)
+    end
+  end)
+end)
+
 describe("a lookup", function()
   it("takes nested lists as they are", function()
     local e = ipu.create_host_embedding("e", {10, 3}, "float32", {initializer = "ones"})

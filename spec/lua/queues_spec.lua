@@ -145,6 +145,30 @@ describe("an outfeed", function()
     assert.same({0, 1, 0, 10, 20}, other:dequeue():totable())
   end)
 
+  it("gives each program's structure once it is empty, of equal types, too", function()
+    local forms <const> = {
+      {function(x) return {a = x, b = x + 1} end, function(r) return {r.a, r.b} end},
+      {function(x) return {x, {x + 1}} end, function(r) return {r[1], r[2][1]} end},
+      {function(x) return {b = {x, x + 1}} end, function(r) return {r.b[1], r.b[2]} end},
+    }
+    for _, mode in ipairs{"ALL", "LAST"} do
+      local queue = ipu.IPUOutfeedQueue{outfeed_mode = mode}
+      local programs = {}
+      for i, form in ipairs(forms) do
+        programs[i] = ipu.func(function(x) queue:enqueue(form[1](x)) end)
+      end
+      for value = 1, 9 do
+        local i <const> = value % 3 + 1
+        programs[i](ipu.tensor(value + 0.0))
+        local found = forms[i][2](queue:dequeue())
+        for k, t in ipairs(found) do
+          assert.equal(value + k - 1, ipu.reshape(t, {}):item(), mode .. " " .. i)
+        end
+        assert.equal(2, #found)
+      end
+    end
+  end)
+
   it("row 109: can't be dequeued before anything was ever enqueued", function()
     raises("value", "not been enqueued", function() ipu.IPUOutfeedQueue():dequeue() end)
   end)

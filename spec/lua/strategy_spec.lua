@@ -62,6 +62,38 @@ describe("strategy:run", function()
   end)
 end)
 
+describe("a strategy for several processes", function()
+  local optimizers <const> = ipu.keras.optimizers
+
+  -- An optimizer that reduces by itself is refused where the strategy does.
+  it("counts until its scope is closed, and no longer", function()
+    local function apply()
+      local v = ipu.Variable(1.0)
+      local opt = optimizers.CrossReplicaOptimizer(optimizers.SGD(0.5))
+      ipu.func(function() opt:apply_gradients({ipu.tensor(1.0)}, {v}) end)()
+      return v:item()
+    end
+    for _, leaves in ipairs{function() end, function() error "out" end} do
+      pcall(function()
+        local _ <close> = ipu.PopDistStrategy():scope()
+        local ok, message = pcall(apply)
+        assert.is_false(ok)
+        assert.matches("PopDistStrategy adds gradients over the replicas by itself", message)
+        leaves()
+      end)
+      assert.equal(0.5, apply())
+    end
+  end)
+
+  it("gives back what a function on some instances gave, nils too", function()
+    assert.same({n = 3, [2] = 2}, table.pack(ipu.popdist.execute_on_instances({0}, function(...)
+      return nil, select("#", ...), nil
+    end, nil, nil)))
+    assert.same({n = 0}, table.pack(ipu.popdist.execute_on_instances({0}, function() end)))
+    assert.same({n = 0}, table.pack(ipu.popdist.execute_on_instances({}, function() return 1 end)))
+  end)
+end)
+
 describe("variables", function()
   it("rows 65, 177: get their values without a program on the device", function()
     ipu.reset_default_graph()

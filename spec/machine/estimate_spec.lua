@@ -166,6 +166,52 @@ describe("an estimate", function()
     near(7 * count(1), count(7), 1e-9)
   end)
 
+  it("knows it in loops around the loop, too", function()
+    local function cycles(n, outer, ...)
+      local inner = outer and {...}
+      return work(ipu.estimate(function(given, x)
+        local function loop(y, around)
+          if not around[1] then return ipu.loops.repeat_n(given, ipu.tanh, {y}) end
+          return ipu.loops.repeat_n(around[1], function(z)
+            return loop(z, {table.unpack(around, 2)})
+          end, {y})
+        end
+        return loop(x, outer and {outer, table.unpack(inner)} or {})
+      end, {inputs = {ipu.tensor(n, {dtype = "int32"}), ipu.zeros{512, 64}}}).cycles)
+    end
+    for _, n in ipairs{1, 7} do
+      near(cycles(3 * n), cycles(n, 3), 1e-9)
+      near(cycles(6 * n), cycles(n, 2, 3), 1e-9)
+    end
+    assert(cycles(14) > cycles(7))
+  end)
+
+  it("leaves the device and the configuration as they were", function()
+    local add <const> = function(x) return x + 1 end
+    local function ipus() return ipu.get_num_of_ipus_in_device "/device:IPU:0" end
+    local before = ipus()
+    assert.equal(8, ipu.estimate(add, {inputs = {{4}}, ipus = 8}).ipus)
+    assert.equal(before, ipus())
+    assert.is_false(pcall(ipu.estimate, function() error "no" end, {inputs = {{4}}, ipus = 8}))
+    assert.equal(before, ipus())
+    assert.equal(before, ipu.estimate(add, {inputs = {{4}}}).ipus)
+  end)
+
+  it("is of the command's chip again once a configuration that named one is reset", function()
+    local script <const> = [[
+      local ipu = require "ipulua"
+      local function target() return ipu.estimate(function(x) return x end, {inputs = {{4}}}).target end
+      local cfg = ipu.IPUConfig()
+      cfg.ipu_model.version = "ipu1"
+      print(target())
+      cfg:configure_ipu_system()
+      print(target())
+      ipu.reset_ipu_configuration()
+      print(target())]]
+    local result = command.run{command.ipulua, "--target", "C600", "-e", script}
+    assert.equal("C600\nGC2\nC600\n", result.out, result.err)
+  end)
+
   it("runs nothing", function()
     local called, outfeed = 0, ipu.IPUOutfeedQueue()
     local v = ipu.Variable(ipu.zeros{4}, {name = "kept"})
@@ -492,5 +538,26 @@ describe("how sure an estimate is", function()
     local misfit = ipu.estimate(function(x) return ipu.exp(x) end, {inputs = {{20000, 20000}}})
     assert.is_false(misfit.fits)
     assert.matches("^[^\n]+; it does not fit\n", tostring(misfit))
+  end)
+end)
+
+describe("half of a batch", function()
+  local halved <const> = require "ipulua.machine.remedies".halved
+
+  local function shapes(...)
+    local types = {}
+    for i, shape in ipairs{...} do types[i] = {dtype = "float32", shape = shape} end
+    local found, batch = halved(types)
+    for i, t in ipairs(found or {}) do found[i] = table.concat(t.shape, " ") end
+    return found and table.concat(found, ", ") .. " of " .. batch
+  end
+
+  it("is of all that have the same first extent, and of nothing where they differ", function()
+    assert.equal("4 3, 4,  of 8", shapes({8, 3}, {8}, {}))
+    assert.equal("3 2 of 7", shapes{7, 2})
+    assert.is_nil(shapes({8, 3}, {4}))
+    assert.is_nil(shapes({8, 3}, {}, {4}, {8}))
+    assert.is_nil(shapes{1, 5})
+    assert.is_nil(shapes{})
   end)
 end)

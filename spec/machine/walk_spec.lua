@@ -185,6 +185,35 @@ describe("a price", function()
     assert.near((logged[1] + logged[2] + logged[3]) / 1.33e9, all, 0.01 * all)
   end)
 
+  it("fits only if it fits on every IPU", function()
+    local function fits(large)
+      return priced(function(x)
+        local y = on(large, function()
+          return ipu.reduce_sum(ipu.tanh(ipu.broadcast_to(x, {20000, 20000})))
+        end)
+        return y, on(1 - large, function() return ipu.exp(x) end)
+      end, {{1}}, {ipus = 2, target = {base = "GC200", name = "part", tiles = 16}}).fits
+    end
+    assert.is_false(fits(0))
+    assert.is_false(fits(1))
+  end)
+
+  it("of one IPU's memory is the same whatever another one computes", function()
+    local function bytes(work)
+      local e = priced(function(x, y)
+        local sum = on(0, function() return ipu.reduce_sum(ipu.tanh(ipu.concat({x, x, x}, 0))) end)
+        return on(0, function() return ipu.exp(sum) end), on(1, function() return work(y) end)
+      end, {{512, 512}, {1024, 1024}}, {ipus = 2})
+      return e.ipu[1].max_tile_bytes, e.ipu[2].max_tile_bytes
+    end
+    local alone, little = bytes(function(y) return y * 2 end)
+    local beside, much = bytes(function(y)
+      return ipu.nn.softmax(ipu.matmul(y, ipu.transpose(y)))
+    end)
+    assert.equal(alone, beside)
+    assert(much > little)
+  end)
+
   it("of an all-gather is that of the reduce-scatter of what it gives", function()
     for _, replicas in ipairs{2, 4, 16} do
       local given = priced(function(x) return ipu.all_gather(x) end, {{4096}}, {ipus = replicas})
@@ -256,6 +285,16 @@ describe("a price", function()
     end, {target = "gc2", host = "model", explain = true})
     assert.is_false(e.fits)
     assert.matches("does not fit on IPU 0 of GC2", e.explanation)
+  end)
+
+  it("leaves the state of random numbers as a checkpoint saves it", function()
+    local core <const> = require "ipulua.core"
+    local function draws(x) return ipu.nn.dropout(x, {rate = 0.5}) + ipu.random.normal{4} end
+    ipu.random.set_seed(3)
+    ipu.func(draws)(ipu.ones{4})
+    local before = core.save_random()
+    for _ = 1, 3 do assert.equal(1, priced(draws, {{4}}).shards) end
+    assert.same(before, core.save_random())
   end)
 
   it("draws no random numbers", function()

@@ -101,3 +101,18 @@ describe("the picture of a timetable", function()
     assert.matches("timetable.svg: .*No such file", message)
   end)
 end)
+
+describe("the picture of concurrent stages", function()
+  it("says of each IPU how deep its stage's stash is", function()
+    local t = ipu.timetable{schedule = "Grouped", device_mapping = {0, {1, 2}, 3}}
+    local lanes = {}
+    for line in t:svg():gmatch "[^\n]+" do
+      local label, depth = line:match ">(IPU %d+)<", line:match '^<text x="880" y="%d+">(.-)<'
+      if label then lanes[#lanes + 1] = label
+      elseif depth then lanes[#lanes] = lanes[#lanes] .. ": " .. depth
+      end
+    end
+    -- Grouped: 2 (2 - i) copies wait beside the one in use
+    assert.same({"IPU 0: 4", "IPU 1: 2", "IPU 2: 2", "IPU 3: 0"}, lanes)
+  end)
+end)

@@ -276,6 +276,11 @@ describe("offloading", function()
     local one = {4 * 6 + 4 * 8, 4 * 8 + 4 * 8, 4 * 8 + 4 * 8}
     local waiting = stay.memory.stash
     assert.are.equal(waiting + (one[1] + one[2] + one[3]) * 4, go.memory.streaming)
+    for _, each in ipairs{stay, go} do -- wherever they wait
+      for i, stage in ipairs(ipu.estimate(each.f).stages) do
+        assert.are.equal(2 * (4 - i) * (one[i] or 0) * 4, stage.stash_bytes)
+      end
+    end
     -- on this computer places begin at multiples of 64 bytes
     assert.are.equal(((128 + 128) * 7 + 2 * 128 * 5 + 2 * 128 * 3),
       program_of(go.f):describe().remote_bytes)

@@ -3,6 +3,7 @@
 -- refused.
 
 local ipu = require "ipulua"
+local pipelines = require "spec.support.pipelines"
 local keras = ipu.keras
 local layers = keras.layers
 
@@ -198,6 +199,32 @@ describe("options of pipeline stages", function()
       local list = loaded._options.pipelining[name]
       assert.equal(2, #list)
       assert.equal(tostring(model._options.pipelining[name][2]), tostring(list[2]))
+    end
+  end)
+end)
+
+describe("the share of memory of a stage's products", function()
+  it("costs what the same share costs in the configuration", function()
+    local function price(share, settings)
+      local _ <close> = pipelines.device(2, settings)
+      local w = ipu.Variable(ipu.ones{1024, 2048})
+      local options = share
+        and ipu.PipelineStageOptions{matmul_options = {availableMemoryProportion = share}}
+      local a = {gradient_accumulation_count = 4, outfeed_queue = ipu.IPUOutfeedQueue(),
+        infeed_queue = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{512, 1024}):repeat_n()),
+        computational_stages = {function(x) return ipu.matmul(x, w) end, ipu.reduce_sum},
+        forward_propagation_stages_poplar_options = options and {options, options} or nil}
+      local e = ipu.estimate(function() return ipu.pipeline(a) end,
+        {inputs = {}, ipus = 2, host = "model"})
+      return e.cycles.total
+    end
+    local former
+    for _, share in ipairs{"0.01", "0.05", "0.3"} do
+      local cycles = price(share)
+      assert.equal(price(nil, {["matmuls.poplar_options"] = {availableMemoryProportion = share}}),
+        cycles, share)
+      assert.is_true(not former or cycles < former)
+      former = cycles
     end
   end)
 end)

@@ -221,6 +221,14 @@ describe("the stages of a pipeline", function()
     assert.is_true(again[2] < kept[2])
     assert.are.equal(kept[4], again[4]) -- the last stage has nothing to compute again
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
+    -- beside weights and momenta, as many copies as wait of what a sequence has once, and that
+    local weights <const> = {6 * 8 * 4, 8 * 8 * 4, 8 * 8 * 4, 8 * 3 * 4}
+    local once = bytes{pipeline_schedule = "Sequential"}
+    for stage = 1, 4 do
+      local stash <const> = once[stage] - 2 * weights[stage]
+      assert.is_true(stash > 0)
+      assert.are.equal(2 * weights[stage] + (2 * (4 - stage) + 1) * stash, kept[stage])
+    end
     -- in a sequence the last stage's backward pass doesn't follow its forward pass at once
     local sequence <const> = {pipeline_schedule = "Sequential"}
     kept, again = bytes(sequence), bytes(sequence, {allow_recompute = true})

@@ -58,6 +58,24 @@ describe("row 176: PopDistStrategy", function()
     ]])
     assert.truthy(out:find("\ntrue\n", 1, true), out)
   end)
+  -- A sum begins as the first replica's value and zeros; all replicas add 1, or their number.
+  it("combines what replicas have of their own in every split", function()
+    local out = in_every_split(begin .. [[
+      local v = {}
+      for _, how in ipairs{"SUM", "MEAN", "ONLY_FIRST_REPLICA"} do
+        v[#v + 1] = ipu.Variable(5.0, {synchronization = "ON_READ", aggregation = how,
+          trainable = false})
+      end
+      local step = ipu.func(function()
+        for _, each in ipairs(v) do each:assign_add(ipu.cast(ipu.replication_index(), "float32")) end
+      end)
+      for _ = 1, 3 do
+        say(v[1]:item(), v[2]:item(), v[3]:item())
+        strategy:run(step)
+      end
+    ]])
+    assert.equal("5.0\t5.0\t5.0\n11.0\t6.5\t5.0\n17.0\t8.0\t5.0\n", out)
+  end)
   it("is one process of as many replicas under IPUStrategy with CrossReplicaOptimizer", function()
     local text = [[
       local layers = keras.layers
