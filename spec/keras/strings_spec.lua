@@ -150,7 +150,7 @@ describe("TextVectorization", function()
     assert.same({{0, 0, 1, 0, 0}}, hot{"b b"}:totable())
   end)
 
-  it("takes texts apart as it is told", function()
+  it("splits texts by its arguments", function()
     local whole = layers.TextVectorization{standardize = "none", split = "character",
       vocabulary = {"A", "a", "!"}}
     assert.same({2, 4, 3, 1}, whole("A!ab"):totable())

@@ -71,7 +71,7 @@ describe("keras.utils", function()
     assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
   end)
 
-  it("plot_model draws SVG by itself: boxes apart, each below or behind what it reads", function()
+  it("plot_model draws SVG by itself: boxes apart, each after its inputs", function()
     local a, b = keras.Input{shape = {8}, name = "left"}, keras.Input{shape = {4}, name = "right"}
     local x, y = layers.Dense{16, name = "x"}(a), layers.Dense{16, name = "a<b"}(b)
     local sum = layers.Add{name = "sum"}{x, y}

@@ -1,5 +1,5 @@
--- What scripts write from the interface's description alone: other ways to say the same, and slips,
--- which are told at their line.
+-- Scripts written from the interface's description alone: other ways to say the same, and slips,
+-- whose errors name their line.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
