@@ -13,7 +13,7 @@ local plans = require "ipulua.pipeline.plan"
 
 local timetable = {}
 
--- ------------------------------------------------ what is drawn
+-- ------------------------------------------------ the fields of a timetable
 
 ---@class Timetable
 ---@field count integer micro-batches

@@ -61,7 +61,7 @@ local function read_classes(options)
   options.class_weight = weights
 end
 
--- One tensor stands for itself, several for a list.
+-- A single tensor is the value, several are a list.
 local function one_or_list(list)
   if #list <= 1 then return list[1] end
   return list
