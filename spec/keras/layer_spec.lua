@@ -286,7 +286,7 @@ describe("a Sequential model", function()
     assert.are.equal(16 + 10, model:count_params())
     model:pop()
     assert.are.equal(16, model:count_params())
-    assert.matches("a layer is wanted, got", message_of(model.add, model, 3))
+    assert.matches("expected a layer, got", message_of(model.add, model, 3))
   end)
 end)
 

@@ -41,9 +41,9 @@ local mistakes <const> = {
     "Input: 'shape' is one list, as in Input{28, 28}"},
   ["a text layer in a model"] = {
     function() return keras.Sequential{layers.TextVectorization(), layers.Dense(1)} end,
-    "a layer is wanted, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
+    "expected a layer, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
   ["texts for a model"] = {function() compiled():predict{"a good film", "a bad one"} end,
-    "predict: tensors or a dataset are wanted, got string %(a good film%); texts are no tensors"},
+    "predict: expected tensors or a dataset, got string %(a good film%); texts are no tensors"},
   ["one label for two outputs of a binary loss"] = {function()
     local m = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {4}}}
     m:compile{loss = "binary_crossentropy"}

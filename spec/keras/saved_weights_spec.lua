@@ -266,7 +266,7 @@ describe("a checkpoint that doesn't fit", function()
     assert.error_matches(function()
       ipu.train.Checkpoint{model = whole, enc = dense()}:save(folder)
     end,
-      "Checkpoint.save: two of what is saved would be called 'enc/d/kernel' in the file; give one "
+      "Checkpoint.save: two weights would both be called 'enc/d/kernel' in the file; give one "
       .. "another name")
   end)
 

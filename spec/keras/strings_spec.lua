@@ -94,7 +94,7 @@ describe("StringLookup", function()
     assert.error_matches(function() layers.StringLookup(){"z"} end, "its vocabulary is unknown")
     assert.error_matches(function() layers.StringLookup{vocabulary = {"a", "a"}} end, "'a' twice")
     assert.error_matches(function() layers.StringLookup{vocabulary = abcd}(3) end,
-      "a string, or the bytes of one, is wanted")
+      "expected a string, or the bytes of one, got")
     assert.error_matches(function() layers.StringLookup{vocabulary = abcd, max_tokens = 3} end,
       "larger than max_tokens, 3")
   end)

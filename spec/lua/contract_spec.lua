@@ -61,7 +61,7 @@ local slips <const> = {
   end,
     "repeat_n: value 1 that the body returned"},
   {"no pairs", function() sgd:apply_gradients() end,
-    "pairs {gradient, variable} are wanted, got nil"},
+    "expected pairs {gradient, variable}, got nil"},
   {"a number as pairs", function() sgd:apply_gradients{3} end,
     "the pairs are {gradient, variable}, got integer (3)"},
   {"a number as a variable", function()

@@ -79,7 +79,7 @@ end
 
 local function remember(model)
   if type(model) ~= "table" or not model.get_weights then
-    blame.error("a chunk that returns a Keras model is wanted; this one returned "
+    blame.error("expected a chunk that returns a Keras model; this one returned "
       .. args.describe(model), "type")
   end
   last = last + 1

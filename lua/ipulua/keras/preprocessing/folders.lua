@@ -111,7 +111,7 @@ local function check_split(who, a)
     blame.error(who .. ": 'validation_split' and 'subset' are given together", "value")
   end
   if a.validation_split and a.shuffle and not a.seed then
-    blame.error(who .. ": a 'seed' is wanted beside 'validation_split', so that both subsets are "
+    blame.error(who .. ": 'seed' is needed beside 'validation_split', so that both subsets are "
       .. "drawn from one order; or shuffle = false", "value")
   end
 end

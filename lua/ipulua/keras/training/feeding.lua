@@ -45,7 +45,7 @@ local function as_tensors(value, who, depth)
     for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end
     return out
   end
-  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value)
+  blame.error(who .. ": expected tensors or a dataset, got " .. args.describe(value)
     .. texts.hint(value), "type")
 end
 
