@@ -583,7 +583,7 @@ function ipu.neg(x) end
 ---@return ipulua.Tensor
 function ipu.nn.avg_pool(x, options) end
 
----Normalises each channel, by mean and variance of the batch or by given ones; then gamma and beta. Returns y, mean, variance.
+---Normalises each channel, by mean and variance of the batch or by given ones; then gamma and beta. Returns y, mean, variance; those of float16 and bfloat16 are float32.
 ---Shapes: `[…, c], [c], [c], [c], [c] → […, c], [c], [c]`
 ---* `axis`: The channels.
 ---* `epsilon`: Added to the variance.

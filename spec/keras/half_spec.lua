@@ -154,3 +154,135 @@ describe("Discretization", function()
     assert.same({2, 3, 4}, layer(ipu.tensor({0, 18, 255}, {dtype = "uint8"})):totable())
   end)
 end)
+
+-- Eight numbers, -1024 and 2048 in turn: mean 512, variance 1536², which float16 can't hold.
+describe("statistics of normalisation", function()
+  local L = keras.layers
+  local narrow <const> = {"float16", "bfloat16"}
+  local function column(low, high, shape)
+    return ipu.reshape(ipu.tensor{low, high, low, high, low, high, low, high}, shape)
+  end
+
+  it("are float32 for operands of 16 bits", function()
+    for _, dtype in ipairs(narrow) do
+      for _, given in ipairs{dtype, "float32"} do
+        local x = ipu.cast(column(-1024, 2048, {8, 1}), dtype)
+        local gamma, beta = full({1}, 2, given), full({1}, 3, given)
+        local y, mean, variance = ipu.nn.batch_norm(x, gamma, beta)
+        assert.same({dtype, "float32", "float32"}, {y.dtype, mean.dtype, variance.dtype})
+        assert.equal(512, mean[1]:item())
+        assert.equal(1536 ^ 2, variance[1]:item())
+        for i, sign in ipairs{-1, 1} do assert.is_near(3 + sign * 2, y[i][1]:item(), 1e-2) end
+      end
+      assert.has_error(function()
+        ipu.nn.batch_norm(ipu.zeros({8, 1}, {dtype = dtype}), full({1}, 2, "float64"),
+          full({1}, 3, dtype))
+      end)
+    end
+  end)
+
+  it("move in float32 in mixed precision", function()
+    for _, dtype in ipairs(narrow) do
+      for _, shape in ipairs{{8, 1}, {2, 2, 2, 1}} do
+        local layer = L.BatchNormalization{dtype = "mixed_" .. dtype, momentum = 0.5}
+        local y = layer(column(-1024, 2048, shape), {training = true})
+        local unbiased = #shape == 4 and 8 / 7 or 1
+        assert.equal(dtype, y.dtype)
+        assert.equal(256, layer.moving_mean[1]:item())
+        assert.is_near(0.5 + 0.5 * 1536 ^ 2 * unbiased, layer.moving_variance[1]:item(), 0.5)
+        -- and are used as they are
+        layer:set_weights{ipu.ones{1}, ipu.zeros{1}, ipu.zeros{1}, ipu.tensor{1e6}}
+        assert.is_near(2.048, ipu.reduce_max(layer(column(-1024, 2048, shape))):item(), 2e-2)
+      end
+    end
+  end)
+
+  -- The loss is the sum of 30000 h y with h = ±1. Its derivative by gamma is the sum of 30000 over
+  -- eight elements.
+  it("have gradients of wide parameters that float16 can't hold", function()
+    local along = ipu.reshape(ipu.concat({column(-1024, 2048, {8}), column(-1024, 2048, {8})},
+      {axis = 0}), {2, 8})
+    local rows = ipu.transpose(along)
+    local cases = {
+      {L.BatchNormalization, rows}, {L.LayerNormalization, ipu.reshape(along, {8, 2})},
+      {L.GroupNormalization, ipu.reshape(rows, {1, 8, 2}), groups = 1},
+      {L.InstanceNormalization, ipu.reshape(rows, {1, 8, 2})},
+    }
+    for _, case in ipairs(cases) do
+      local make, x = table.unpack(case)
+      local layer = make{dtype = "mixed_float16", groups = case.groups}
+      local c = ipu.cast(ipu.sign(x) * 30000, "float16")
+      local tape = ipu.GradientTape()
+      local loss = tape(function()
+        local y = layer(x, {training = true})
+        return ipu.reduce_sum(ipu.cast(y * c, "float32"))
+      end)
+      local dgamma = tape:gradient(loss, {layer.gamma})[1]
+      assert.equal("float32", dgamma.dtype)
+      assert.same({2}, dgamma.shape)
+      for i = 1, 2 do assert.is_near(240000, dgamma[i]:item(), 300) end
+    end
+  end)
+
+  -- first and second derivatives, with parameters of both widths
+  it("have the derivatives that float32 has", function()
+    local nn = ipu.nn
+    local cases = {
+      layer = {{6, 5, 4}, 5, function(x, g, b) return nn.layer_norm(x, g, b, {axis = 1}) end},
+      group = {{6, 4, 5}, 4, function(x, g, b)
+        return nn.group_norm(x, g, b, {groups = 2, channels_axis = 1})
+      end},
+      instance = {{6, 5, 4}, 4, nn.instance_norm},
+      batch = {{6, 5, 4}, 4, function(x, g, b) return (nn.batch_norm(x, g, b)) end},
+      statistics = {{6, 5, 4}, 4, function(x, g, b)
+        local y, mean, variance = nn.batch_norm(x, g, b)
+        return ipu.cast(y, "float32") * mean + variance
+      end},
+      given = {{6, 5, 4}, 4, function(x, g, b)
+        return (nn.batch_norm(x, g, b, b * 0 + 1, b * 0 + 2))
+      end},
+    }
+    for name, case in pairs(cases) do
+      local shape, channels, f = table.unpack(case)
+      local function draw(s) return ipu.cast(ipu.random.normal(s) * 3 + 2, "bfloat16") end
+      local given = {draw(shape), draw{channels}, draw{channels}}
+      local weights = ipu.random.normal(shape)
+      local function derivatives(dtype, of_parameters)
+        local v = {}
+        for i, t in ipairs(given) do
+          v[i] = ipu.Variable{ipu.cast(t, i == 1 and dtype or of_parameters)}
+        end
+        local outer, first = ipu.GradientTape{persistent = true}, nil
+        local squares = outer(function()
+          local inner = ipu.GradientTape()
+          local loss = inner(function()
+            return ipu.reduce_sum(ipu.cast(f(v[1], v[2], v[3]), "float32") * weights)
+          end)
+          first = inner:gradient(loss, v)
+          local sum = ipu.tensor(0.0)
+          for _, d in ipairs(first) do sum = sum + ipu.reduce_sum(ipu.square(d:cast "float32")) end
+          return sum
+        end)
+        return first, outer:gradient(squares, v)
+      end
+      local first, second = derivatives("float32", "float32")
+      for _, dtype in ipairs(narrow) do
+        for _, of_parameters in ipairs{dtype, "float32"} do
+          local got_first, got_second = derivatives(dtype, of_parameters)
+          for i = 1, 3 do
+            local what = string.format("%s, %s, operand %d", name, dtype, i)
+            local function near(want, got, error)
+              if want == nil then return end
+              assert.equal(i == 1 and dtype or of_parameters, got.dtype, what)
+              local most = ipu.reduce_max(ipu.abs(want)):item()
+              assert.is_near(0, ipu.reduce_max(ipu.abs(ipu.cast(got, "float32") - want)):item(),
+                error * most + 1e-6, what)
+            end
+            near(first[i], got_first[i], dtype == "float16" and 4e-3 or 3e-2)
+            near(second[i], got_second[i], dtype == "float16" and 3e-2 or 0.2)
+          end
+        end
+      end
+    end
+  end)
+end)

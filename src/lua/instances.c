@@ -269,8 +269,8 @@ static int plugin(lua_State *L) {
 static int launch(lua_State *L) {
   Launch l = launch_read();
   lua_newtable(L);
-  lua_pushstring(L, l.launcher), lua_setfield(L, -2, "launcher");
-  lua_pushstring(L, l.library), lua_setfield(L, -2, "library");
+  bind_set_text(L, "launcher", l.launcher);
+  bind_set_text(L, "library", l.library);
   bind_set_integer(L, "count", l.size);
   bind_set_integer(L, "index", l.rank);
   return 1;

@@ -49,7 +49,7 @@ void *room_take(Room *r, size_t bytes) {
 
 /* ---- infer ---- */
 
-static const char *input_name(const Node *n, int i, char buffer[40]) {
+const char *nn_input_name(const Node *n, int i, char buffer[40]) {
   size_t length = strcspn(n->op->inputs[i], "?");
   if (length > 39) length = 39;
   memcpy(buffer, n->op->inputs[i], length);
@@ -62,11 +62,11 @@ Status nn_want_float(Error *e, const Node *n, int first, int count) {
   for (int i = first; i < first + count && i < n->in_count; i++) {
     Dtype d = n->in[i]->type.dtype;
     if (!dtype_is_float(d))
-      return fail(e, ERR_TYPE, "%s must be floating point, got %s%s", input_name(n, i, name),
+      return fail(e, ERR_TYPE, "%s must be floating point, got %s%s", nn_input_name(n, i, name),
                   dtype_name(d), d == U8 ? "; convert it by ipu.cast, in a dataset by map" : "");
     if (d != n->in[first]->type.dtype)
       return fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them",
-                  input_name(n, i, name), dtype_name(d), input_name(n, first, other),
+                  nn_input_name(n, i, name), dtype_name(d), nn_input_name(n, first, other),
                   dtype_name(n->in[first]->type.dtype));
   }
   return OK;

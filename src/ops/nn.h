@@ -24,6 +24,7 @@ void *room_take(Room *r, size_t bytes);
 
 /* ---- infer ---- */
 
+const char *nn_input_name(const Node *n, int i, char buffer[40]);
 Status nn_want_float(Error *e, const Node *n, int first,
                      int count); /* inputs [first, first + count) have one float dtype */
 Status nn_want_rank(Error *e, const char *what, const Type *t, int rank);

@@ -50,9 +50,6 @@ function norm.batch_norm(...)
   if axis < 0 then axis = axis + x.rank end
   local is_narrow = x.dtype == "float16" or x.dtype == "bfloat16"
   local mean, variance = statistics(is_narrow and ops.cast(x, "float32") or x, axis, group)
-  if is_narrow then
-    mean, variance = ops.cast(mean, gamma.dtype), ops.cast(variance, gamma.dtype)
-  end
   local y = batch_norm(x, gamma, beta, mean, variance, {axis = axis, epsilon = options.epsilon})
   return y, mean, variance
 end

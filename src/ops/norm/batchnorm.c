@@ -30,7 +30,7 @@ static bool uses_batch(const Node *n) { return n->in_count <= VARIANCE || n->att
 static Status infer_batch(Error *e, Node *n) {
   const Type *x = &n->in[X]->type;
   int axis;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, X);
   char text[TYPE_TEXT];
   if (s == OK && x->rank < 2)
     return fail(e, ERR_INVALID_ARGUMENT, "x must have at least a batch and a channel axis, got %s",
@@ -44,7 +44,8 @@ static Status infer_batch(Error *e, Node *n) {
     s = want_channels(e, n, i, names[i], x, channels);
   n->attr[AXIS].i = axis;
   n->out[Y].type = *x;
-  for (int i = OUT_MEAN; i <= OUT_INVERSE; i++) n->out[i].type = type_make(x->dtype, 1, &channels);
+  for (int i = OUT_MEAN; i <= OUT_INVERSE; i++)
+    n->out[i].type = type_make(dtype_to_compute(x->dtype), 1, &channels);
   return s;
 }
 
@@ -177,7 +178,7 @@ static Status eval_batch(const Call *c) { return eval_wide(c, inner_batch); }
 static Status infer_batch_grad(Error *e, Node *n) {
   const Type *x = &n->in[G_X]->type;
   int axis;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, G_X);
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
   if (!shape_equal(x, &n->in[G_DY]->type))
@@ -188,7 +189,7 @@ static Status infer_batch_grad(Error *e, Node *n) {
     s = want_channels(e, n, i, names[i], x, channels);
   n->attr[AXIS].i = axis;
   n->out[0].type = *x;
-  n->out[1].type = n->out[2].type = type_make(x->dtype, 1, &channels);
+  n->out[1].type = n->out[2].type = type_make(norm_parameter_dtype(n, G_X, G_GAMMA), 1, &channels);
   return s;
 }
 
@@ -241,11 +242,14 @@ static int other_axes(const Type *x, int axis, int64_t axes[MAX_RANK]) {
 /* With given statistics y is linear in x, gamma, beta and mean; the variance goes through
  * inverse^3. */
 static void grad_inference(Graph *g, const Node *n, Value *const *dy, Value **dx) {
-  Value *x = n->in[X], *up = dy[Y];
-  const Type *t = &x->type;
+  Value *x = norm_wide(g, n->in[X]), *up = norm_wide(g, dy[Y]);
+  if (graph_error(g) != OK) return;
+  const Type *t = &n->in[X]->type;
   int64_t axes[MAX_RANK];
   int axis = (int)n->attr[AXIS].i, count = other_axes(t, axis, axes);
-  Value *mean = n->in[MEAN], *inverse = &n->out[OUT_INVERSE], *gamma = n->in[GAMMA];
+  Value *mean = norm_wide(g, n->in[MEAN]), *inverse = &n->out[OUT_INVERSE],
+        *gamma = norm_wide(g, n->in[GAMMA]);
+  if (graph_error(g) != OK) return;
   Value *dinverse = dy[OUT_INVERSE];
   if (up) {
     Value *scale = ops_mul(g, gamma, inverse), *sum = ops_sum(g, up, axes, count, false);
@@ -263,6 +267,7 @@ static void grad_inference(Graph *g, const Node *n, Value *const *dy, Value **dx
     Value *cube = ops_mul(g, ops_mul(g, inverse, inverse), inverse);
     dx[VARIANCE] = nn_plus(g, dx[VARIANCE], ops_scale(g, ops_mul(g, dinverse, cube), -0.5));
   }
+  norm_fit_gradients(g, n, dx);
 }
 
 static void grad_batch(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -276,23 +281,20 @@ static void grad_batch(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   double rows = t->shape[axis] ? (double)type_count(t) / (double)t->shape[axis] : 1;
   Value *mean = along(g, &n->out[OUT_MEAN], t, axis),
         *inverse = along(g, &n->out[OUT_INVERSE], t, axis);
-  if (dy[Y]) {
-    Value *in[] = {dy[Y], x, &n->out[OUT_MEAN], &n->out[OUT_INVERSE],
-                   n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.batch_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
-                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
+  Value *of_output[] = {dy[Y], &n->out[OUT_MEAN], &n->out[OUT_INVERSE]};
+  Attr attrs[MAX_ATTRS] = {n->attr[AXIS]};
+  if (dy[Y] && !norm_first(g, "nn.batch_norm_grad", n, of_output, attrs, dx)) return;
+  if (dy[OUT_MEAN] || dy[OUT_VARIANCE] || dy[OUT_INVERSE]) {
+    x = norm_wide(g, x);
+    dx[X] = nn_plus(g, norm_wide(g, dx[X]),
+                    norm_statistics_grad(g, x, mean, inverse, along(g, dy[OUT_MEAN], t, axis),
+                                         along(g, dy[OUT_INVERSE], t, axis), rows));
   }
-  dx[X] = nn_plus(g, dx[X],
-                  norm_statistics_grad(g, x, mean, inverse, along(g, dy[OUT_MEAN], t, axis),
-                                       along(g, dy[OUT_INVERSE], t, axis), rows));
   if (dy[OUT_VARIANCE]) {
     Value *slope = ops_scale(g, along(g, dy[OUT_VARIANCE], t, axis), 2 / rows);
     dx[X] = nn_plus(g, dx[X], ops_mul(g, ops_sub(g, x, mean), slope));
   }
+  norm_fit_gradients(g, n, dx);
 }
 
 static void grad_batch_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
@@ -300,22 +302,24 @@ static void grad_batch_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   int64_t axes[MAX_RANK];
   int axis = (int)n->attr[AXIS].i, count = other_axes(x, axis, axes);
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {n->in[G_DY],
-                n->in[G_X],
-                along(g, n->in[G_MEAN], x, axis),
-                along(g, n->in[G_INVERSE], x, axis),
-                along(g, gamma, x, axis),
-                u[0],
-                along(g, u[1], x, axis),
-                along(g, u[2], x, axis),
+  NormGrad d = {norm_wide(g, n->in[G_DY]),
+                norm_wide(g, n->in[G_X]),
+                norm_wide(g, along(g, n->in[G_MEAN], x, axis)),
+                norm_wide(g, along(g, n->in[G_INVERSE], x, axis)),
+                norm_wide(g, along(g, gamma, x, axis)),
+                norm_wide(g, u[0]),
+                norm_wide(g, along(g, u[1], x, axis)),
+                norm_wide(g, along(g, u[2], x, axis)),
                 axes,
                 count};
+  if (graph_error(g) != OK) return;
   NormSecond s = norm_second(g, &d);
   dx[G_DY] = s.dy;
   dx[G_X] = s.x;
   if (s.mean) dx[G_MEAN] = ops_sum(g, s.mean, axes, count, false);
   if (s.inverse) dx[G_INVERSE] = ops_sum(g, s.inverse, axes, count, false);
   if (s.gamma) dx[G_GAMMA] = ops_sum(g, s.gamma, axes, count, false);
+  norm_fit_gradients(g, n, dx);
 }
 
 /* ---- cost ---- */
@@ -337,7 +341,7 @@ const OpDef ops_batchnorm[] = {
      .summary =
          "Normalises each channel, by mean and variance of the batch or by given ones; then gamma and "
          "beta. Returns y, "
-         "mean, variance.",
+         "mean, variance; those of float16 and bfloat16 are float32.",
      .shapes = "[…, c], [c], [c], [c], [c] → […, c], [c], [c]",
      .source = "Ioffe, Szegedy, Batch normalization, 2015",
      .inputs = {"x", "gamma", "beta", "mean?", "variance?"},

@@ -49,20 +49,21 @@ static Status grouping_of(Error *e, const Node *n, const Type *x, Grouping *p) {
 static Status infer_group(Error *e, Node *n) {
   const Type *x = &n->in[X]->type;
   Grouping p;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, X);
   if (s == OK) s = grouping_of(e, n, x, &p);
   if (s == OK) s = want_channels(e, n, GAMMA, "gamma", x, x->shape[p.axis]);
   if (s == OK) s = want_channels(e, n, BETA, "beta", x, x->shape[p.axis]);
   if (s != OK) return s;
   n->out[0].type = *x;
-  n->out[1].type = n->out[2].type = type_make(x->dtype, 2, (int64_t[]){x->shape[0], p.groups});
+  n->out[1].type = n->out[2].type =
+      type_make(dtype_to_compute(x->dtype), 2, (int64_t[]){x->shape[0], p.groups});
   return OK;
 }
 
 static Status infer_group_grad(Error *e, Node *n) {
   const Type *x = &n->in[G_X]->type;
   Grouping p;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, G_X);
   if (s == OK) s = grouping_of(e, n, x, &p);
   if (s == OK) s = want_channels(e, n, G_GAMMA, "gamma", x, x->shape[p.axis]);
   if (s != OK) return s;
@@ -71,7 +72,8 @@ static Status infer_group_grad(Error *e, Node *n) {
       !shape_equal(&statistics, &n->in[G_INVERSE]->type))
     return fail(e, ERR_INVALID_ARGUMENT, "dy must be like x, mean and inverse [batch, groups]");
   n->out[0].type = *x;
-  n->out[1].type = n->out[2].type = type_make(x->dtype, 1, &x->shape[p.axis]);
+  n->out[1].type = n->out[2].type =
+      type_make(norm_parameter_dtype(n, G_X, G_GAMMA), 1, &x->shape[p.axis]);
   return OK;
 }
 
@@ -267,24 +269,21 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[X];
   Grouping p;
   if (grouping_of(&g->error, n, &x->type, &p) != OK) return;
-  if (dy[0]) {
-    Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Attr attrs[MAX_ATTRS] = {attr_int(p.groups), attr_int(p.axis), attr_bool(p.strided)};
-    Node *back =
-        graph_node(g, op_find("nn.group_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, attrs);
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
+  Value *of_output[] = {dy[0], &n->out[1], &n->out[2]};
+  Attr attrs[MAX_ATTRS] = {attr_int(p.groups), attr_int(p.axis), attr_bool(p.strided)};
+  if (dy[0] && !norm_first(g, "nn.group_norm_grad", n, of_output, attrs, dx)) return;
+  if (!dy[1] && !dy[2]) {
+    norm_fit_gradients(g, n, dx);
+    return;
   }
-  if (!dy[1] && !dy[2]) return;
   Split s = split_of(&x->type, &p);
   int64_t statistics = max(x->type.shape[0] * p.groups, 1);
   Value *more = norm_statistics_grad(
-      g, ops_reshape(g, x, &s.x), split_statistics(g, &n->out[1], &s),
+      g, ops_reshape(g, norm_wide(g, x), &s.x), split_statistics(g, &n->out[1], &s),
       split_statistics(g, &n->out[2], &s), split_statistics(g, dy[1], &s),
       split_statistics(g, dy[2], &s), (double)(type_count(&x->type) / statistics));
-  dx[X] = nn_plus(g, dx[X], ops_reshape_like(g, more, x));
+  dx[X] = nn_plus(g, norm_wide(g, dx[X]), ops_reshape_like(g, more, x));
+  norm_fit_gradients(g, n, dx);
 }
 
 static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
@@ -297,14 +296,14 @@ static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   for (int i = 1; i < s.x.rank; i++)
     if (i != s.group) axes[count++] = i;
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {ops_reshape(g, n->in[G_DY], &s.x),
-                ops_reshape(g, n->in[G_X], &s.x),
-                split_statistics(g, n->in[G_MEAN], &s),
-                split_statistics(g, n->in[G_INVERSE], &s),
-                split_channels(g, gamma, &s),
-                u[0] ? ops_reshape(g, u[0], &s.x) : NULL,
-                split_channels(g, u[1], &s),
-                split_channels(g, u[2], &s),
+  NormGrad d = {ops_reshape(g, norm_wide(g, n->in[G_DY]), &s.x),
+                ops_reshape(g, norm_wide(g, n->in[G_X]), &s.x),
+                norm_wide(g, split_statistics(g, n->in[G_MEAN], &s)),
+                norm_wide(g, split_statistics(g, n->in[G_INVERSE], &s)),
+                norm_wide(g, split_channels(g, gamma, &s)),
+                u[0] ? ops_reshape(g, norm_wide(g, u[0]), &s.x) : NULL,
+                norm_wide(g, split_channels(g, u[1], &s)),
+                norm_wide(g, split_channels(g, u[2], &s)),
                 axes,
                 count};
   if (graph_error(g) != OK) return;
@@ -317,6 +316,7 @@ static void grad_group_grad(Graph *g, const Node *n, Value *const *u, Value **dx
     dx[G_INVERSE] =
         ops_reshape_like(g, ops_sum_to(g, r.inverse, &d.inverse->type), n->in[G_INVERSE]);
   if (r.gamma) dx[G_GAMMA] = ops_reshape_like(g, ops_sum_to(g, r.gamma, &d.gamma->type), gamma);
+  norm_fit_gradients(g, n, dx);
 }
 
 /* ---- cost ---- */

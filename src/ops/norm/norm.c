@@ -6,6 +6,33 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- dtypes ---- */
+
+Status norm_want_float(Error *e, const Node *n, int x) {
+  char name[40], other[40];
+  Dtype narrow = n->in[x]->type.dtype, wide = dtype_to_compute(narrow);
+  Status s = nn_want_float(e, n, 0, x + 1);
+  for (int i = x + 1; s == OK && i < n->in_count; i++) {
+    Dtype d = n->in[i]->type.dtype;
+    if (d == narrow || d == wide) continue;
+    s = fail(e, ERR_TYPE, "%s is %s, but %s is %s; ipu.cast one of them", nn_input_name(n, i, name),
+             dtype_name(d), nn_input_name(n, x, other), dtype_name(narrow));
+  }
+  return s;
+}
+
+Dtype norm_parameter_dtype(const Node *n, int x, int gamma) {
+  return n->in[n->in_count > gamma ? gamma : x]->type.dtype;
+}
+
+Value *norm_wide(Graph *g, Value *v) {
+  return v ? ops_cast(g, v, dtype_to_compute(v->type.dtype)) : NULL;
+}
+
+void norm_fit_gradients(Graph *g, const Node *n, Value **dx) {
+  for (int i = 0; i < n->in_count; i++) dx[i] = ops_cast(g, dx[i], n->in[i]->type.dtype);
+}
+
 /* ---- moments ---- */
 
 enum { M_AXES, M_KEEPDIMS };
@@ -28,14 +55,6 @@ static double reduced_count(const Type *x, int count, const int *axes) {
   return n;
 }
 
-static void scale_all(const Call *c, const Type *t, void *data, double factor) {
-  double number = 0;
-  Type one = type_scalar(t->dtype);
-  dtype_set(t->dtype, &number, 0, factor);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){t, &one}, (const void *[]){data, &number}, t, data,
-             NULL);
-}
-
 static Status inner_moments(const Call *c) {
   const Type *x = c->in_type[0];
   Error ignored = {0};
@@ -47,11 +66,11 @@ static Status inner_moments(const Call *c) {
   void *squares = room_take(&room, type_bytes(x)),
        *partials = room_take(&room, reduce_bytes(x, count, axes));
   reduce_axes(c, REDUCE_SUM, x, c->in[0], count, axes, c->out[0], partials);
-  scale_all(c, &kept, c->out[0], 1 / extent);
+  run_number(c, EW_MUL, &kept, c->out[0], 1 / extent, c->out[0]);
   run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept},
              (const void *[]){c->in[0], c->out[0]}, x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, c->out[1], partials);
-  scale_all(c, &kept, c->out[1], 1 / extent);
+  run_number(c, EW_MUL, &kept, c->out[1], 1 / extent, c->out[1]);
   return OK;
 }
 static Status eval_moments(const Call *c) { return eval_wide(c, inner_moments); }
@@ -114,6 +133,16 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
   }
   if (n->ub) r.dy = nn_plus(g, r.dy, ops_broadcast(g, n->ub, &n->x->type));
   return r;
+}
+
+bool norm_first(Graph *g, const char *op, const Node *n, Value *const of_output[3],
+                const Attr *attrs, Value **dx) {
+  enum { X, GAMMA };
+  bool scaled = n->in_count > GAMMA;
+  Value *in[] = {of_output[0], n->in[X], of_output[1], of_output[2], scaled ? n->in[GAMMA] : NULL};
+  Node *back = graph_node(g, op_find(op), in, scaled ? 5 : 4, attrs);
+  for (int i = 0; back && i < n->in_count && i < 3; i++) dx[i] = &back->out[i];
+  return back;
 }
 
 Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean,
@@ -187,7 +216,7 @@ static Status want_shape(Error *e, const char *what, const Type *given, const Ty
 static Status infer_layer(Error *e, Node *n) {
   const Type *x = &n->in[X]->type;
   Layer l;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, X);
   if (s == OK) s = layer_of(e, &n->attr[AXIS], x, &l);
   if (s != OK) return s;
   Type part = layer_part(x, &l);
@@ -195,13 +224,14 @@ static Status infer_layer(Error *e, Node *n) {
   if (s == OK && n->in_count > BETA) s = want_shape(e, "beta", &n->in[BETA]->type, &part, x);
   n->out[0].type = *x;
   n->out[1].type = n->out[2].type = row_part(x, &l);
+  n->out[1].type.dtype = n->out[2].type.dtype = dtype_to_compute(x->dtype);
   return s;
 }
 
 static Status infer_layer_grad(Error *e, Node *n) {
   const Type *x = &n->in[G_X]->type;
   Layer l;
-  Status s = nn_want_float(e, n, 0, n->in_count);
+  Status s = norm_want_float(e, n, G_X);
   if (s == OK) s = layer_of(e, &n->attr[AXIS], x, &l);
   if (s != OK) return s;
   Type part = layer_part(x, &l), rows = row_part(x, &l);
@@ -211,6 +241,7 @@ static Status infer_layer_grad(Error *e, Node *n) {
   if (s == OK && n->in_count > G_GAMMA) s = want_shape(e, "gamma", &n->in[G_GAMMA]->type, &part, x);
   n->out[0].type = *x;
   n->out[1].type = n->out[2].type = part;
+  n->out[1].type.dtype = n->out[2].type.dtype = norm_parameter_dtype(n, G_X, G_GAMMA);
   return s;
 }
 
@@ -351,20 +382,17 @@ static void grad_layer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[X];
   Layer l;
   if (layer_of(&g->error, &n->attr[AXIS], &x->type, &l) != OK) return;
-  if (dy[0]) {
-    Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.layer_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
-                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
-  }
+  Value *of_output[] = {dy[0], &n->out[1], &n->out[2]};
+  Attr attrs[MAX_ATTRS] = {n->attr[AXIS]};
+  if (dy[0] && !norm_first(g, "nn.layer_norm_grad", n, of_output, attrs, dx)) return;
   Value *mean = as_rows(g, &n->out[1], &x->type, &l),
         *inverse = as_rows(g, &n->out[2], &x->type, &l);
-  dx[X] = nn_plus(g, dx[X],
-                  norm_statistics_grad(g, x, mean, inverse, as_rows(g, dy[1], &x->type, &l),
-                                       as_rows(g, dy[2], &x->type, &l), (double)l.n));
+  if (dy[1] || dy[2])
+    dx[X] = nn_plus(
+        g, norm_wide(g, dx[X]),
+        norm_statistics_grad(g, norm_wide(g, x), mean, inverse, as_rows(g, dy[1], &x->type, &l),
+                             as_rows(g, dy[2], &x->type, &l), (double)l.n));
+  norm_fit_gradients(g, n, dx);
 }
 
 static Value *summed(Graph *g, Value *v, const Value *like, Value *shaped) {
@@ -378,16 +406,17 @@ static void grad_layer_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   int64_t axes[MAX_RANK];
   for (int i = 0; i < l.count; i++) axes[i] = l.first + i;
   Value *gamma = n->in_count > G_GAMMA ? n->in[G_GAMMA] : NULL;
-  NormGrad d = {n->in[G_DY],
-                n->in[G_X],
-                as_rows(g, n->in[G_MEAN], x, &l),
-                as_rows(g, n->in[G_INVERSE], x, &l),
-                as_layer(g, gamma, x, &l),
-                u[0],
-                as_layer(g, u[1], x, &l),
-                as_layer(g, u[2], x, &l),
+  NormGrad d = {norm_wide(g, n->in[G_DY]),
+                norm_wide(g, n->in[G_X]),
+                norm_wide(g, as_rows(g, n->in[G_MEAN], x, &l)),
+                norm_wide(g, as_rows(g, n->in[G_INVERSE], x, &l)),
+                norm_wide(g, as_layer(g, gamma, x, &l)),
+                norm_wide(g, u[0]),
+                norm_wide(g, as_layer(g, u[1], x, &l)),
+                norm_wide(g, as_layer(g, u[2], x, &l)),
                 axes,
                 l.count};
+  if (graph_error(g) != OK) return;
   NormSecond s = norm_second(g, &d);
   dx[G_DY] = s.dy;
   dx[G_X] = s.x;
@@ -395,6 +424,7 @@ static void grad_layer_grad(Graph *g, const Node *n, Value *const *u, Value **dx
   dx[G_MEAN] = summed(g, s.mean, n->in[G_MEAN], d.mean);
   dx[G_INVERSE] = summed(g, s.inverse, n->in[G_INVERSE], d.inverse);
   if (gamma) dx[G_GAMMA] = summed(g, s.gamma, gamma, d.gamma);
+  norm_fit_gradients(g, n, dx);
 }
 
 #define A_AXIS        \

@@ -11,6 +11,7 @@ local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
 local learned = require "ipulua.base.learned"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -36,21 +37,15 @@ end
 
 -- gamma and beta, where the layer has them.
 local function add_affine(self, shape)
-  if self.scale then
-    self.gamma = self:add_weight{name = "gamma", shape = shape,
-      initializer = self.gamma_initializer,
-      regularizer = self.gamma_regularizer, constraint = self.gamma_constraint}
-  end
-  if self.center then
-    self.beta = self:add_weight{name = "beta", shape = shape, initializer = self.beta_initializer,
-      regularizer = self.beta_regularizer, constraint = self.beta_constraint}
-  end
+  if self.scale then self.gamma = weight_arguments.add(self, "gamma", shape) end
+  if self.center then self.beta = weight_arguments.add(self, "beta", shape) end
 end
 
--- The variables, or constants without effect instead of them.
+-- The variables, or constants without effect instead of them. In mixed precision they stay wide, as
+-- the statistics do.
 local function affine(self, shape, dtype)
-  return self.scale and self.gamma or core.full(shape, 1, dtype),
-    self.center and self.beta or core.full(shape, 0, dtype)
+  return self.scale and self:variable("gamma") or core.full(shape, 1, dtype),
+    self.center and self:variable("beta") or core.full(shape, 0, dtype)
 end
 
 local function axis_of(self, axis, rank)
@@ -120,7 +115,8 @@ function BatchNormalization:call(x, options)
   local count = x.shape[axis + 1]
   local gamma, beta = affine(self, {count}, x.dtype)
   if not (options.training and self.trainable) then
-    return (distributed_norm.batch_norm(x, gamma, beta, self.moving_mean, self.moving_variance,
+    return (distributed_norm.batch_norm(x, gamma, beta,
+      self:variable("moving_mean"), self:variable("moving_variance"),
       {axis = axis, epsilon = self.epsilon}))
   end
   local y, mean, variance = distributed_norm.batch_norm(x, gamma, beta,

@@ -67,6 +67,17 @@ local function widen_halves(convert)
   end
 end
 
+-- The operator has one type for all operands. Wide parameters of a narrow x make it wide.
+local function widen_with_parameters(convert)
+  local of_one_type <const> = convert["nn.layer_norm"]
+  local of_both <const> = in_wider(of_one_type, {float16 = true}, "float32")
+  convert["nn.layer_norm"] = function(g, x, a, r)
+    local is_mixed = false
+    for i = 2, 3 do is_mixed = is_mixed or x[i] and x[i].dtype ~= x[1].dtype end
+    return (is_mixed and of_both or of_one_type)(g, x, a, r)
+  end
+end
+
 -- ------------------------------------------------ float64
 
 -- x where it is at least 0, elsewhere the given value.
@@ -142,4 +153,5 @@ return function(convert)
   of_integers(convert)
   of_float64(convert)
   widen_halves(convert)
+  widen_with_parameters(convert)
 end
