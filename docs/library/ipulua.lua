@@ -1705,7 +1705,7 @@ function ipu.load(path) end
 function ipu.random.set_seed(seed) end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
----Shapes: that of initial_value; a scalar [] of a number. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
+---Shapes: the shape of initial_value; of a number a scalar []. `ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
 ---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`, `ipu.Variable({1, 2}, {shape = {3}})`
 ---Source: tf.Variable
 ---@param initial_value any
@@ -1713,8 +1713,8 @@ function ipu.random.set_seed(seed) end
 ---@return ipulua.Tensor variable
 function ipu.Variable(initial_value, options) end
 
----The variable of that name in the scopes that are open: made now, or with reuse the one made
----before.
+---The variable of that name in the open scopes. It is made now, unless reuse says to use an earlier
+---one.
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of TensorFlow 2.6
@@ -1755,8 +1755,8 @@ function ipu.move_variable_initialization_to_cpu(options) end
 function ipu.reset_default_graph() end
 
 ---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
----The result is called like f. It keeps max_programs programs; of more, the one that was called
----longest ago goes.
+---The result is called like f. It keeps max_programs programs. Beyond that it drops the one that
+---was called longest ago.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6
@@ -1849,8 +1849,7 @@ function ipu.fifo(x, depth, options) end
 ---@return ipulua.Tensor
 function ipu.remap(x, options) end
 
----A function like f. The compiler keeps the code of equal operations once anyway. If the function
----is called several times, its operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once, outlined or not.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
@@ -1859,7 +1858,7 @@ function ipu.remap(x, options) end
 ---@return fun(...): ...
 function ipu.outlined_function(func, options) end
 
----fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
+---A function like fn, whose convolutions don't wait for each other. The results don't change.
 ---Shapes: those of fn
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
 ---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6
@@ -1878,9 +1877,10 @@ local Function = {}
 ---@return string[]
 function Function:signatures() end
 
----Records what is computed while it is open; then gradient() differentiates it for any variable or
----tensor of it, once unless persistent. In a compiled function and outside.
----Shapes: gradients have the shapes of what they are of
+---Records the ops that run while it is open. Then gradient() differentiates them by any recorded
+---variable or tensor. A tape gives gradients once, unless persistent is set. It works in compiled
+---functions and outside.
+---Shapes: each gradient has its source's shape
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
 ---Source: tf.GradientTape of TensorFlow 2.6
 ---@class ipulua.GradientTape: ipulua.Scope
@@ -1938,7 +1938,7 @@ function ipu.capture_upstream_gradients(x, options) end
 ipu.GradientCaptureContext = {}
 
 ---A GradientTape whose gradient() fills captured_gradients, too.
----Shapes: gradients have the shapes of what they are of
+---Shapes: each gradient has its source's shape
 ---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
 ---Source: GradientCaptureTape of Graphcore's TensorFlow 2.6
 ---@class ipulua.GradientCaptureTape: ipulua.GradientTape
@@ -3219,8 +3219,8 @@ function ipu.programs() end
 ---@return table[]
 function ipu.graph.nodes(fn) end
 
----The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled
----of it: a line (or box) a step.
+---The nodes as text, a line for each, or as a drawing for Graphviz (format "dot"). With program =
+---true it has the steps of the compiled program instead of the nodes.
 ---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@param fn any

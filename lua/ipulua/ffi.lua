@@ -39,7 +39,7 @@ local function want_integer(who, n)
 end
 function ipu.set_threads(n)
   want_integer("set_threads", n)
-  if math.abs(n) > 2 ^ 30 then raise("set_threads: 0 (one a core) to 256 are wanted, got " .. n) end
+  if math.abs(n) > 2 ^ 30 then raise("set_threads: expected 0 (one a core) to 256, got " .. n) end
   check(C.ipu_set_threads(context, n))
 end
 function ipu.set_seed(n)

@@ -133,7 +133,7 @@ describe("examples/c", function()
     assert(weights()):close()
     assert.equal(6, #errors)
     assert.is_true(errors[3] < errors[1] / 10)
-    assert.is_true(errors[4] > errors[3] * 10) -- what was learnt no longer holds
+    assert.is_true(errors[4] > errors[3] * 10) -- learnt facts no longer hold
     assert.is_true(errors[6] < errors[4] / 10)
   end)
 end)

@@ -37,7 +37,7 @@ describe("the command line", function()
   end)
   teardown(function() command.remove(folder) end)
 
-  -- Lua's words, and the name that is meant behind them.
+  -- Lua's words, and after them the name that is meant.
   describe("a misspelt method", function()
     local function problem(text)
       local out = run{"-e", "local ipu = require 'ipulua' " .. text}
@@ -347,7 +347,7 @@ describe("the command line", function()
       assert.truthy(options({"--seed", "1", "--seed=9223372036854775807"}):find(
         "seed=9223372036854775807:integer", 1, true))
     end)
-    it("belong to the script when they stand behind it", function()
+    it("belong to the script when they follow it", function()
       assert.equal("0\targs.lua\n1\t--threads\n2\t2\n-1\t2\n-2\t--seed\n-3\tlua\n2\t--threads\t2\n",
         (run({"--seed", "2", "args.lua", "--threads", "2"}).out:gsub(
           "^(%-3.-\n)(%-2.-\n)(%-1.-\n)(.-\n.-\n.-\n)", "%4%3%2%1")))

@@ -40,7 +40,7 @@ describe("bucket_by_sequence_length", function()
       bucket_by_sequence_length(length, {3, 7}, {2, 3, 1}, {drop_remainder = true})))
   end)
 
-  it("pads to the bucket's boundary, with values of one's own", function()
+  it("pads to the bucket's boundary, with given values", function()
     local ds = rows():bucket_by_sequence_length{length, {3, 7, 20}, {2, 3, 1, 1},
       pad_to_bucket_boundary = true, padding_values = {-1, 0}}
     assert.equal("2x2=1,3 1x19=4 3x6=2,5,6 1x19=9 2x2=7,10 1x6=8", shapes(ds))

@@ -1,5 +1,5 @@
--- CSV as people have it: words among numbers, missing cells, quotes; nothing becomes a number that
--- nobody asked for.
+-- Ordinary CSV: words among numbers, missing cells, quotes. A missing cell becomes a number only if
+-- the script gives one.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -20,7 +20,7 @@ describe("CSV", function()
   local table_text <const> = 'age,city,income,label\n31,Paris,12.5,1\nNA,"New ""York""",,0\n'
     .. "45,Rome, 7 ,1\n"
 
-  it("of numbers with missing cells wants to know what they become", function()
+  it("of numbers with missing cells needs a value for them", function()
     for _, cell in ipairs{"", "NA", "N/A", "n/a", "null", "NULL", " "} do
       command.write(path, "a,b\n1,2\n" .. cell .. ",4\n")
       for _, dtype in ipairs{"float32", "int32"} do

@@ -61,7 +61,7 @@ describe("dataset sources", function()
       elements(data.from_tensor_slices{ipu.tensor{1, 2}, ipu.tensor{3, 4}}))
   end)
 
-  -- Rows of 80,000 bytes, each a chunk of its own, and shorter ones, of which a chunk has several.
+  -- Rows of 80,000 bytes, each a chunk of its own, and shorter rows, several in a chunk.
   it("gathers shuffled rows of any length", function()
     for _, width in ipairs{20000, 5000} do
       local x = ipu.broadcast_to(ipu.reshape(ipu.arange(12), {12, 1}), {12, width})

@@ -189,7 +189,7 @@ describe("datasets from files", function()
     raises(function() data.from_text(path, {unit = "word"}) end, '"line", "char" or "byte"')
   end)
 
-  it("from_image_folder wants folders of pictures", function()
+  it("from_image_folder needs folders of pictures", function()
     raises(function() data.from_image_folder("/no/such/folder") end,
       "files_spec%.lua:%d+: .*/no/such/folder")
     raises(function() data.from_image_folder(".", {image_size = {0, 3}}) end,

@@ -92,8 +92,8 @@ describe("IPUInfeedQueue", function()
   end)
 end)
 
--- On several threads an idle one reads the next element while the loop's others work: nobody may
--- notice.
+-- On several threads an idle one reads the next element while the others work. Results must be the
+-- same.
 describe("an element that is read ahead", function()
   -- its product is shared out, the rest isn't
   local square = ipu.random.normal({128, 128}, {seed = 1})

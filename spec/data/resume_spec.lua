@@ -1,5 +1,6 @@
--- A queue restored in another process gives what the saved one would have given: random numbers,
--- orders and caches, in every order of stages, in the epoch of the position and in later ones.
+-- A queue restored in another process gives the elements that the saved one would have given. This
+-- holds for random numbers, orders and caches, in every order of stages, in the current epoch and
+-- in later ones.
 
 local chains = require "spec.support.dataset_chains"
 local core = require "ipulua.core"

@@ -92,7 +92,7 @@ end)
 
 describe("an eager map", function()
   it("gives what its first element had: the same components, of dtypes that hold them", function()
-    local function from_two(f, g) -- f of the first two elements, g of those behind
+    local function from_two(f, g) -- f of the first two elements, g of later ones
       return function() read(data.range(4):map(function(i) return (i:item() < 2 and f or g)(i) end,
         eager)) end
     end

@@ -121,7 +121,7 @@ describe("a dataset of strings", function()
       message)
   end)
 
-  it("is refused where numbers are wanted", function()
+  it("is refused where numbers are expected", function()
     for pattern, f in pairs{
       ["IPUInfeedQueue: the dataset has strings"] = function() ipu.IPUInfeedQueue(abc) end,
       ["cache: a file has numbers"] = function() abc:cache "nowhere" end,

@@ -1,5 +1,5 @@
--- The pages of docs/reference/api say of all that is public what it is, in the words of help; that
--- they are as `make docs` writes them is checked in references_spec.lua.
+-- The pages of docs/reference/api describe every public name, in the words of help.
+-- references_spec.lua checks that they are as `make docs` writes them.
 
 local command = require "spec.support.command"
 local class = require "ipulua.base.class"

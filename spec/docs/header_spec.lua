@@ -1,4 +1,4 @@
--- src/ipulua.h says of each function what it does, and names only statuses that there are.
+-- src/ipulua.h describes each function, and names only existing statuses.
 
 local command = require "spec.support.command"
 

@@ -12,7 +12,7 @@ describe("docs/reference/keras", function()
   local page = reference_pages.text "keras"
   local library = command.read("docs/library/keras.lua")
 
-  it("writes an argument that may be left out by position where one behind it may not", function()
+  it("writes an argument that may be left out by position where a later one may not", function()
     local signature = assert(loadfile("docs/source/rows.lua"))().signature
     assert.equal("units, {use_bias = true, name = nil}",
       signature{{"units", "integer"}, {"use_bias", "boolean", true},

@@ -21,7 +21,7 @@ end
 
 local function has_code(code) return code:match("%S") ~= nil end
 
--- Whether the texts stand in the output, one behind the other.
+-- Whether the texts stand in the output, one after the other.
 local function check_printed(path, expected, out)
   local at = 1
   for _, e in ipairs(expected) do
@@ -70,7 +70,7 @@ describe("what is shown of", function()
     local r = command.run{command.ipulua, "wide.lua", dir = folder, env = {IPULUA_LOG = "error"}}
     command.remove(folder)
     local number = "%d[%d,.]*"
-    local function parts(text) -- what stands between numbers, and those
+    local function parts(text) -- the text between numbers, and the numbers
       local list = {}
       text = text:gsub("%.lua:%d+", ".lua")
       for n in text:gmatch(number) do

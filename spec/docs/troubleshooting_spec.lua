@@ -1,4 +1,4 @@
--- Each message of docs/reference/troubleshooting.md is what one gets.
+-- Each message of docs/reference/troubleshooting.md comes up as the page says.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"

@@ -1,4 +1,4 @@
--- A cast of bytes and the division behind it are one pass; each quotient is still the float32
+-- A cast of bytes and the division after it are one pass. Each quotient is still the float32
 -- nearest to the true one.
 
 local ipu = require "ipulua"
@@ -7,8 +7,8 @@ local list = {}
 for i = 0, 255 do list[i + 1] = i end
 local bytes = ipu.tensor(list, {dtype = "uint8"})
 
--- Lua's division is that of float64: rounding it once more gives the nearest float32, since it has
--- more than twice its digits.
+-- Lua divides in float64, which has more than twice the digits of float32. So rounding its quotient
+-- once more gives the nearest float32.
 local function nearest(x) return string.unpack("<f", string.pack("<f", x)) end
 
 local function text(x) return x ~= x and "nan" or string.format("%a", x) end

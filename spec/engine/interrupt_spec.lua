@@ -1,9 +1,9 @@
--- Ctrl-C while a compiled function runs: what it began to change is finished, what it did not begin
--- to change is left alone.
+-- Ctrl-C while a compiled function runs: a change that it began is finished, and no other change is
+-- begun.
 local command = require "spec.support.command"
 
--- Runs the script, which calls start(), and interrupts it when it has computed for a while from
--- there; what it printed.
+-- Runs the script, which calls start(), and interrupts it some processor time later. Returns the
+-- script's output.
 local function interrupted(script)
   local r = command.interrupted{command.ipulua, "-e", [[
     local ipu = require "ipulua"

@@ -1,4 +1,4 @@
--- Updates of variables run early, never before those who read the old value.
+-- Updates of variables run early, but never before a node that reads the old value.
 local ipu = require "ipulua"
 local keras = ipu.keras
 
@@ -110,7 +110,7 @@ describe("the order of a program", function()
     end
   end)
 
-  -- A quotient of integers has no kernel in a chain: it reads what the broadcast made.
+  -- A quotient of integers has no kernel in a chain, so the broadcast makes a value that it reads.
   it("makes a broadcast where what reads it has no kernel of its own", function()
     for _, n in ipairs{10, 1000, 65537} do
       for _, dtype in ipairs{"int32", "int64", "int8"} do

@@ -73,7 +73,7 @@ local function run(r, given)
   return y
 end
 
--- {what is wanted with float32 sums, with float16 sums, what gives it}
+-- {the result with float32 sums, with float16 sums, a function that computes it}
 local cases <const> = {}
 for name, r in pairs(recurrences) do
   cases[name .. ": the inputs' product"] = {r.out, -r.out, function()

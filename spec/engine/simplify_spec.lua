@@ -1,8 +1,8 @@
--- What a program leaves out: nodes that are there already, detours, sums of constants; and what it
--- must not take for one.
+-- Nodes that a program leaves out: repeated ones, detours, sums of constants. Nodes that only look
+-- like these stay.
 local ipu = require "ipulua"
 
--- The ops that are computed of f's trace, in order; regions' behind their node.
+-- The ops of f's program, in order. Ops of regions follow their node.
 local function ops_of(f, ...)
   local traced = ipu.func(f)
   traced(...)
@@ -79,7 +79,7 @@ describe("a compiled graph", function()
     assert.same({"mul", "div"}, subtracted)
     assert.equal(-math.huge, g(minus)[1]:item())
     assert.same({"mul"}, (ops_of(function(a) return a * ipu.ones{4, 1} end, minus)))
-    local small = ipu.tensor{1e-40, 1.0} -- arithmetic makes 0 of what is below the normal range
+    local small = ipu.tensor{1e-40, 1.0} -- arithmetic makes 0 of numbers below the normal range
     local multiplied, h = ops_of(function(a) return a * 1 end, small)
     assert.same({"mul"}, multiplied)
     assert.same((small * 1):totable(), h(small):totable())

@@ -212,7 +212,7 @@ describe("example", function()
     end)
   end
 
-  -- What Keras' guides do, in as many lines: a figure of each, and what it must lie between.
+  -- The programs of Keras' guides, in as many lines: a figure of each, and its bounds.
   for name, expected in pairs{
     tabular = {"best validation loss (%d%.%d+),", 0, 0.5}, -- 0.69 by guessing
     image_folder = {" val_accuracy: (%d%.%d+)$", 0.8, 1},
@@ -455,7 +455,7 @@ describe("example", function()
       r.err)
   end)
 
-  it("where_to_cut prices other weights and another optimizer, if it is told to", function()
+  it("where_to_cut prices other weights and another optimizer by arguments", function()
     for options, words in pairs{
       ["--optimizer=lamb"] = "where_to_cut: --optimizer is sgd or adam, got 'lamb'\n",
       ["--policy=half"] = "where_to_cut: --policy is float16 or float32, got 'half'\n",

@@ -159,7 +159,7 @@ describe("the arguments of evaluate and predict", function()
     assert.matches("^4/4 %[=+%]", out)
   end)
 
-  it("compute_loss wants the predictions too", function()
+  it("compute_loss needs the predictions, too", function()
     refused("compute_loss: 'y_pred' is missing", keras.Model.compute_loss, model(), y, y)
   end)
 

@@ -1,5 +1,5 @@
--- Hooks of callbacks called one by one, as fit calls them: their state in a second training, behind
--- several steps at once, and of values that are no numbers.
+-- Hooks of callbacks, called one by one as fit calls them: in a second training, after several
+-- steps at once, and with values that are no numbers.
 
 local ipu = require "ipulua"
 local command = require "spec.support.command"
@@ -30,7 +30,7 @@ describe("EarlyStopping", function()
     assert.equal("second", stop.model.now)
   end)
 
-  it("wants what is to grow to grow by more than min_delta", function()
+  it("counts a growth as better only by more than min_delta", function()
     for values, ends in pairs{[{0.5, 0.55, 0.6}] = 2, [{0.5, 0.65, 0.7}] = 3} do
       local stop <const> = callbacks.EarlyStopping{monitor = "accuracy", min_delta = 0.125,
         patience = 1}

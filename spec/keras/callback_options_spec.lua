@@ -1,5 +1,5 @@
--- What callbacks accept they use: every option of every callback, but for those that say that they
--- change nothing, changes what is observed here.
+-- Every option of every callback changes an observation here, unless its description says that it
+-- changes nothing.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"
@@ -185,7 +185,7 @@ for _, row in ipairs(callbacks.LambdaCallback.argument_rows) do
 end
 
 describe("what a callback accepts is used:", function()
-  local writer -- metrics that there are not are told of
+  local writer -- missing metrics have a warning
   before_each(function()
     folder = command.scratch()
     os.execute("mkdir -p " .. folder)

@@ -460,11 +460,11 @@ describe("ipu.train.Checkpoint", function()
     assert.error_matches(function() ipu.train.Checkpoint{model = print} end,
       "'model' must be a model.*got function")
     assert.error_matches(function() ipu.train.Checkpoint{ipu.Variable(1.0)} end,
-      "given by name, as in .*; a variable has none")
+      "has a name, as in .*; a variable has none")
     assert.error_matches(function() ipu.train.Checkpoint{log = {ipu.ones{1}}}:save(folder) end,
       "'log' is a table with a tensor in it")
     assert.error_matches(function() ipu.train.Checkpoint(3) end,
-      "a table of what is saved is wanted")
+      "expected a table of the parts to save")
     assert.error_matches(function() ipu.train.Checkpoint{save = 3} end, "the name 'save' is taken")
     assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save() end, "dir")
     assert.error_matches(function() ipu.train.Checkpoint{v = 1}:save(folder, {max_to_keep = 0}) end,

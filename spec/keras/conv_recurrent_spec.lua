@@ -1,5 +1,5 @@
--- Recurrent convolutions against what they are where the images are single pixels, and unshared
--- convolutions against shared ones.
+-- Recurrent convolutions of single pixels against recurrent layers, and unshared convolutions
+-- against shared ones.
 
 local ipu = require "ipulua"
 local layers = ipu.keras.layers

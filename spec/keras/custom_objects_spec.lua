@@ -177,11 +177,11 @@ describe("own classes and functions", function()
   end)
 
   it("are refused where they are none", function()
-    assert.matches("names of classes or functions are wanted, got Twice = integer %(2%)",
+    assert.matches("expected names of classes or functions, got Twice = integer %(2%)",
       message_of(utils.custom_object_scope, {Twice = 2}))
     assert.matches("'name' is missing: a function has none",
       message_of(utils.register_keras_serializable, print))
-    assert.matches("a class or a function is wanted, got table",
+    assert.matches("expected a class or a function, got table",
       message_of(utils.register_keras_serializable, {}))
     assert.matches("can't be saved; it has no get_config%(%)",
       message_of(utils.register_keras_serializable, keras.callbacks.Callback))

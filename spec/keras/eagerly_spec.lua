@@ -63,7 +63,7 @@ describe("run_eagerly has the bits of the compiled steps", function()
     check_same(train(makers.sequential, false), train(makers.sequential, true))
   end)
 
-  it("in a model of one's own, which the first step builds", function()
+  it("in a script's own model, which the first step builds", function()
     check_same(train(makers.own, false), train(makers.own, true))
   end)
 
@@ -82,7 +82,7 @@ describe("run_eagerly has the bits of the compiled steps", function()
     assert.is_true(same_bits(weights, eager_weights))
   end)
 
-  it("in a train_step of one's own with two tapes", function()
+  it("in a script's own train_step with two tapes", function()
     local function run(eager)
       keras.utils.set_random_seed(3)
       local Pair = keras.Model:extend("Pair")
@@ -164,7 +164,7 @@ describe("run_eagerly", function()
     assert.equal(8, seen.call)
   end)
 
-  it("gives logs of an own train_step as they are, and says what it wants", function()
+  it("gives logs of an own train_step as they are, and names the form that it needs", function()
     local Own = keras.Model:extend("Own")
     function Own:train_step(inputs) return {sum = ipu.reduce_sum(inputs), two = 2} end
     local model = compiled(Own(), {})

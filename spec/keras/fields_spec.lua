@@ -21,7 +21,7 @@ local function made(init, call, model)
   return net
 end
 
--- The model learns all weights that it has: as many of its variables move as are wanted.
+-- The model learns all its weights: the expected number of its variables changes.
 local function check_trained(net, count)
   assert.equal(count, #net.trainable_variables)
   local before = {}

@@ -1,5 +1,5 @@
--- What scripts written from Keras' guides came upon: said before the first epoch rather than after
--- it, in the words of what was called.
+-- Mistakes of scripts written from Keras' guides: errors come before the first epoch, and name the
+-- function that was called.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -71,7 +71,7 @@ it("a recurrent layer gives its first states, and takes them", function()
   end
 end)
 
-it("a layer of one's own is loaded by the names of its init's arguments", function()
+it("a script's own layer is loaded by the names of its init's arguments", function()
   local Linear = layers.Layer:extend "Linear"
   function Linear:init(units, options)
     layers.Layer.init(self, options)

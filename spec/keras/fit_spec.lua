@@ -245,7 +245,7 @@ describe("fit", function()
     assert.is_near(1, #split.history.val_loss, 0)
   end)
 
-  it("evaluates validation data in batches of their own, as many as it is told", function()
+  it("evaluates validation data in batches of their own, as many as validation_steps", function()
     local Counter = keras.callbacks.Callback:extend("Counter")
     function Counter:init() self.batches = 0 end
     function Counter:on_test_batch_end() self.batches = self.batches + 1 end

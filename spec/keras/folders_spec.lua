@@ -179,7 +179,7 @@ describe("what is wrong with a folder or its split is told:", function()
     ["a split without a subset"] = {{root, validation_split = 0.2},
       "'validation_split' and 'subset' are given together"},
     ["a split without a seed"] = {{root, validation_split = 0.2, subset = "training"},
-      "a 'seed' is wanted beside 'validation_split'"},
+      "'seed' is needed beside 'validation_split'"},
     ["a split that leaves nothing"] = {{root, validation_split = 0.01, subset = "validation",
       seed = 1}, "'validation_split' of 12 files leaves none for 'validation'"},
     ["a class that is no folder"] = {{root, class_names = {"ant", "cow"}},

@@ -1,4 +1,4 @@
--- Where 16 bits would not do: what is computed of float16 and bfloat16 as if they were wide.
+-- Results of float16 and bfloat16 that are computed in wider types, since 16 bits would not do.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -13,7 +13,7 @@ local function history_of(series, first)
   return history
 end
 
--- What plot gives, and what it writes on standard output.
+-- The results of plot, and its text on standard output.
 local function drawn(history, ...)
   local former, file = io.stdout, assert(io.tmpfile())
   io.stdout = file -- luacheck: ignore

@@ -76,7 +76,7 @@ describe("model:inspect", function()
     }, "\n"), tostring(model():inspect(x)))
   end)
 
-  it("looks into models in models, and models of one's own", function()
+  it("looks into models in models, and a script's own models", function()
     local Own = keras.Model:extend("Own")
     function Own:init()
       keras.Model.init(self)
@@ -88,7 +88,7 @@ describe("model:inspect", function()
     assert.same({"Dense", "Dense", "Sequential", "Dense"}, names)
   end)
 
-  it("is refused in a trace, and wants a loss beside labels", function()
+  it("is refused in a trace, and needs a loss beside labels", function()
     local m = model()
     assert.matches("must be compiled first", select(2, pcall(m.inspect, m, x, x)))
     assert.matches("no numbers while a function is traced",

@@ -122,7 +122,7 @@ describe("an own layer", function()
     assert.are.equal("3,2", shape_of(layer.weights[2]))
   end)
 
-  it("is told whether it trains", function()
+  it("gets `training`", function()
     local layer = Scale()
     local x = ipu.ones{1, 3}
     local y, z = layer(x), layer(x, {training = true})
@@ -286,12 +286,12 @@ describe("a Sequential model", function()
     assert.are.equal(16 + 10, model:count_params())
     model:pop()
     assert.are.equal(16, model:count_params())
-    assert.matches("a layer is wanted, got", message_of(model.add, model, 3))
+    assert.matches("expected a layer, got", message_of(model.add, model, 3))
   end)
 end)
 
-describe("a class of one's own", function()
-  it("whose call gives a number is told so", function()
+describe("a script's own class", function()
+  it("whose call gives a number has an error that says so", function()
     local Five = layers.Layer:extend("Five")
     function Five:call() return 5 end -- luacheck: ignore 212
     assert.matches(
@@ -326,7 +326,7 @@ describe("a class of one's own", function()
 end)
 
 describe("functions that make a layer and call it", function()
-  it("take the layer's arguments behind the inputs, or among them", function()
+  it("take the layer's arguments after the inputs, or among them", function()
     local a, b = keras.Input{3}, keras.Input{3}
     for _, name in ipairs{"add", "subtract", "multiply", "average", "maximum", "minimum",
       "concatenate"} do

@@ -185,7 +185,7 @@ describe("masks", function()
     assert.is_true(same(context.mask(y), mask) and same(context.mask(z), mask))
   end)
 
-  it("leave steps out of losses and metrics behind Dense, nested or not", function()
+  it("leave steps out of losses and metrics after Dense, nested or not", function()
     local embed, dense = L.Embedding{9, 4, mask_zero = true}, L.Dense(3)
     local ids = ipu.cast(ipu.maximum(values({16, 7}, 5) * 9, 0), "int32")
     local y = values({16, 7, 3}, 6)

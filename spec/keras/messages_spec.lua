@@ -1,4 +1,4 @@
--- What is said to who makes a common mistake in the first hours: the words that help.
+-- Messages for common mistakes of the first hours: they say what to do.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
@@ -41,9 +41,9 @@ local mistakes <const> = {
     "Input: 'shape' is one list, as in Input{28, 28}"},
   ["a text layer in a model"] = {
     function() return keras.Sequential{layers.TextVectorization(), layers.Dense(1)} end,
-    "a layer is wanted, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
+    "expected a layer, got TextVectorization; texts are no tensors: .* ds:map%(vectorize%)"},
   ["texts for a model"] = {function() compiled():predict{"a good film", "a bad one"} end,
-    "predict: tensors or a dataset are wanted, got string %(a good film%); texts are no tensors"},
+    "predict: expected tensors or a dataset, got string %(a good film%); texts are no tensors"},
   ["one label for two outputs of a binary loss"] = {function()
     local m = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {4}}}
     m:compile{loss = "binary_crossentropy"}
@@ -110,7 +110,7 @@ local mistakes <const> = {
     "Bidirectional: 'layer' must be a recurrent layer, got Dense"},
   ["an input of texts"] = {function() keras.Input{shape = {1}, dtype = "string"} end,
     "texts are no tensors; TextVectorization or StringLookup numbers them"},
-  ["a schedule of one's own that defines call"] = {function()
+  ["a script's own schedule that defines call"] = {function()
     local Own = keras.optimizers.schedules.LearningRateSchedule:extend("Own")
     function Own:call(step) return 0.1 / step end
     Own()(1)
@@ -143,7 +143,7 @@ local function warnings_of(f)
   return list
 end
 
-describe("a train_step of one's own that takes one value, as Keras' does,", function()
+describe("a script's own train_step that takes one value, as Keras' does,", function()
   local function train(parameters, ...)
     local Own = keras.Model:extend("Own")
     Own.train_step = parameters

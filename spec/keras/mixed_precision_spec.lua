@@ -1,5 +1,5 @@
--- float16: what is computed in it, what is kept, and scaled losses. Expected numbers follow from
--- IEEE half precision: 11 bits, the smallest number 2^-24.
+-- float16: values that are computed in it, values that stay float32, and scaled losses. Expected
+-- numbers follow from IEEE half precision: 11 bits, the smallest number 2^-24.
 
 local ipu = require "ipulua"
 local keras = ipu.keras

@@ -440,7 +440,7 @@ describe("onnx.import", function()
     end)
   end
 
-  it("refuses an output that it doesn't make, where somebody wants it", function()
+  it("refuses an output that it doesn't make, if it is used", function()
     local norm = {"BatchNormalization", {"x", "c", "c", "c", "c"}, {"y", "m"}}
     assert.error_matches(function()
       run(9, {norm}, {{"x", ipu.ones{1, 1, 4}}}, {c = ipu.ones{1}})

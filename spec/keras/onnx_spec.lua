@@ -238,7 +238,7 @@ describe("onnx", function()
     end,
       "inputs of model '.-' are not known")
     assert.error_matches(function() keras.onnx.export("x", folder .. "/no.onnx") end,
-      "a Keras model is wanted")
+      "expected a Keras model")
     assert.error_matches(function()
       keras.onnx.export(noisy, folder .. "/no.onnx", {batch_size = 0})
     end,

@@ -323,7 +323,7 @@ describe("losses", function()
 end)
 
 describe("inputs by name", function()
-  it("are wanted all, and what is none is told once", function()
+  it("are all needed, and an unknown name has one warning", function()
     local log = require "ipulua.base.log"
     local function input(name) return keras.Input{shape = {2}, name = name} end
     local a, b, c = input "a", input "b", input "c"

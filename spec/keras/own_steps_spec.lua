@@ -1,5 +1,5 @@
--- Steps of a model's own as Keras 2.6 writes them, with compiled_loss and compiled_metrics, give
--- the numbers of the library's; and a schedule of one's own gets steps as Keras gives them.
+-- A model's own steps, written as for Keras 2.6 with compiled_loss and compiled_metrics, give the
+-- library's numbers. A script's own schedule gets steps as in Keras.
 
 local ipu = require "ipulua"
 
@@ -84,7 +84,7 @@ describe("compiled_loss and compiled_metrics", function()
   end)
 end)
 
-describe("a schedule of one's own", function()
+describe("a script's own schedule", function()
   -- the rate of the Transformer's paper, which is written with __call__ in TensorFlow's tutorial
   local Warmup = keras.optimizers.schedules.LearningRateSchedule:extend("Warmup")
   function Warmup:__call(step)

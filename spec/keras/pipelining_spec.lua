@@ -195,7 +195,7 @@ describe("PipelineStage", function()
     assert.matches("must not be nested", message_of(keras.PipelineStage, 1))
   end)
 
-  it("row 185: wants all layers or none", function()
+  it("row 185: needs all layers or none", function()
     local _ <close> = strategy:scope()
     local x = keras.Input{shape = {2}}
     local y

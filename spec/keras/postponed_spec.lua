@@ -1,5 +1,5 @@
--- Weights get their first values when somebody wants them: models can be larger than memory where
--- they are only described and priced. The values are those of the place at which they were made.
+-- Weights get their first values at their first reading. So models that are only described and
+-- priced can be larger than memory. The values are the same as if they were made with the layer.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 

@@ -87,7 +87,7 @@ describe("skip-grams", function()
     assert.are.same({}, both)
   end)
 
-  it("have as many random pairs as are wanted, of words that there are", function()
+  it("have the given number of random pairs, of existing words", function()
     local both, labels = preprocessing.sequence.skipgrams({1, 2, 3, 4}, 6,
       {window_size = 1, negative_samples = 2, shuffle = false,
       categorical = true, seed = 3})

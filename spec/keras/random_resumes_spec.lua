@@ -1,5 +1,5 @@
--- Random trainings, stopped and resumed: models, optimizers, schedules, callbacks and datasets that
--- nobody chose.
+-- Random trainings, stopped and resumed: models, optimizers, schedules, callbacks and datasets
+-- drawn by a seed.
 
 local resumes = require "spec.support.random_resumes"
 

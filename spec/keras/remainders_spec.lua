@@ -301,7 +301,7 @@ describe("a dataset of unknown size", function()
     end, "end of data: the dataset gave 5 elements")
   end)
 
-  it("without an end wants steps_per_epoch", function()
+  it("without an end needs steps_per_epoch", function()
     assert.error_matches(function() line():fit{pairs_of:batch(8):repeat_n(), verbose = 0} end,
       "endless.*give 'steps_per_epoch'")
   end)

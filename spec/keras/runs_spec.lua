@@ -1,6 +1,5 @@
--- A run that an error ends leaves nothing behind: the same run, begun again, has the bits of one in
--- a fresh model. Errors come from every hook of a callback, from elements of the data and from the
--- host.
+-- A run that ends by an error leaves no trace: begun again, it has the bits of a run in a fresh
+-- model. Errors come from every hook of a callback, from elements of the data and from the host.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -36,7 +35,7 @@ function Host:call(given) -- luacheck: ignore 212
   end, {outputs = {{{batch, 5}, "float32"}}})(given)
 end
 
--- All hooks may fail; what they are told is noted.
+-- Any hook may fail. The arguments of each call are noted.
 local hooks = {}
 for name in pairs(keras.callbacks.Callback) do
   if type(name) == "string" and name:find "^on_" then hooks[#hooks + 1] = name end
@@ -244,7 +243,7 @@ describe("fit", function()
     assert.same(train(false), train(true))
   end)
 
-  it("takes callbacks behind a gap", function()
+  it("takes callbacks after a gap", function()
     local model = keras.Sequential{layers.Dense{2, input_shape = {5}}}
     model:compile{optimizer = "sgd", loss = "mse"}
     local order = {}

@@ -1,4 +1,4 @@
--- Weights in files: what they are called, what fits, and that what doesn't fit changes nothing.
+-- Weights in files: their names, which files fit a model, and that other files change nothing.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -12,7 +12,7 @@ local function dense(name)
   return keras.Sequential{layers.Dense{2, input_shape = {3}, name = name or "d"}}
 end
 
--- Gives the k-th weight k everywhere, and tells what the weights hold.
+-- Sets each element of the k-th weight to k, and returns the weights' numbers.
 local function fill(model)
   for k, w in ipairs(model.weights) do w:assign(ipu.full(w.shape, k, {dtype = w.dtype})) end
 end
@@ -266,7 +266,7 @@ describe("a checkpoint that doesn't fit", function()
     assert.error_matches(function()
       ipu.train.Checkpoint{model = whole, enc = dense()}:save(folder)
     end,
-      "Checkpoint.save: two of what is saved would be called 'enc/d/kernel' in the file; give one "
+      "Checkpoint.save: two weights would both be called 'enc/d/kernel' in the file; give one "
       .. "another name")
   end)
 

@@ -146,7 +146,7 @@ np.savez("%s", *[f[name] for name in f.files])]]
     assert.are.equal(0, difference(model(x), other(x)))
   end)
 
-  it("says how a class of one's own is handed in", function()
+  it("says how a script's own class is given", function()
     local Own = layers.Layer:extend("OwnUnknown")
     function Own:call(inputs) return inputs end -- luacheck: ignore 212
     keras.Sequential{Own{input_shape = {2}}}:save(path)
@@ -164,13 +164,13 @@ np.savez("%s", *[f[name] for name in f.files])]]
     assert.matches("unknown layer 'Twice'", message_of(keras.models.load_model, path))
   end)
 
-  -- How a model of one's own gets its weights → a function that makes it do so.
+  -- How a script's own model gets its weights → a function that makes it do so.
   for how, make_weights in pairs{
     ["a call"] = function(model) model(x) end,
     ["build"] = function(model) model:build{-1, x.shape[2]} end,
     ["fit"] = function(model) model:fit{x, x, batch_size = x.shape[1], verbose = 0} end,
   } do
-    it("brings back a model of one's own with its weights, which it got by " .. how, function()
+    it("brings back a script's own model with its weights, which it got by " .. how, function()
       local Own = keras.Model:extend("OwnNet")
       function Own:init(config)
         keras.Model.init(self, {name = "own"})
@@ -208,7 +208,7 @@ np.savez("%s", *[f[name] for name in f.files])]]
     end
   end)
 
-  it("brings back a model of one's own that takes several inputs by name, and makes weights in "
+  it("brings back a script's own model that takes several inputs by name, and makes weights in "
     .. "build", function()
     local Own = keras.Model:extend("OwnTwo")
     function Own:init()

@@ -15,7 +15,7 @@ describe("padding, cropping and enlarging", function()
     assert.same({2, 6, 2}, shape(layers.ZeroPadding1D{1, 3}, 2, 2, 2))
   end)
 
-  it("take pairs beside names, and behind one list other arguments", function()
+  it("take pairs beside names, and other arguments after one list", function()
     assert.same({2, 3, 28, 24},
       shape(layers.Cropping2D{{0, 0}, {1, 3}, data_format = "channels_first"}, 2, 3, 28, 28))
     assert.same({2, 3, 28, 24},

@@ -94,7 +94,7 @@ describe("StringLookup", function()
     assert.error_matches(function() layers.StringLookup(){"z"} end, "its vocabulary is unknown")
     assert.error_matches(function() layers.StringLookup{vocabulary = {"a", "a"}} end, "'a' twice")
     assert.error_matches(function() layers.StringLookup{vocabulary = abcd}(3) end,
-      "a string, or the bytes of one, is wanted")
+      "expected a string, or the bytes of one, got")
     assert.error_matches(function() layers.StringLookup{vocabulary = abcd, max_tokens = 3} end,
       "larger than max_tokens, 3")
   end)
@@ -150,7 +150,7 @@ describe("TextVectorization", function()
     assert.same({{0, 0, 1, 0, 0}}, hot{"b b"}:totable())
   end)
 
-  it("takes texts apart as it is told", function()
+  it("splits texts by its arguments", function()
     local whole = layers.TextVectorization{standardize = "none", split = "character",
       vocabulary = {"A", "a", "!"}}
     assert.same({2, 4, 3, 1}, whole("A!ab"):totable())

@@ -86,7 +86,7 @@ describe("trainable", function()
     assert.equal(before, first_weight(m.layers[1]))
   end)
 
-  it("is each model's own: a discriminator trains by itself, and not behind a generator", function()
+  it("is each model's own: a discriminator trains by itself, and not after a generator", function()
     local generator = keras.Sequential{layers.Dense{4, input_shape = {2}}}
     local discriminator = keras.Sequential{layers.Dense{1, activation = "sigmoid",
       input_shape = {4}}}

@@ -71,7 +71,7 @@ describe("keras.utils", function()
     assert.same({{"l1", "l2"}, {"l2", "l3"}}, graph.edges)
   end)
 
-  it("plot_model draws SVG by itself: boxes apart, each below or behind what it reads", function()
+  it("plot_model draws SVG by itself: boxes apart, each after its inputs", function()
     local a, b = keras.Input{shape = {8}, name = "left"}, keras.Input{shape = {4}, name = "right"}
     local x, y = layers.Dense{16, name = "x"}(a), layers.Dense{16, name = "a<b"}(b)
     local sum = layers.Add{name = "sum"}{x, y}
@@ -111,9 +111,9 @@ describe("keras.utils", function()
     local v = keras.utils.vocabulary("hello wörld")
     assert.equal("?d", v:decode{v.size, v:encode("d"):item()})
     assert.error_matches(function() v:decode(3) end,
-      "a list of integers is wanted, got integer %(3%)")
-    assert.error_matches(function() v:decode{0.5} end, "integers are wanted, got number %(0.5%)")
-    assert.error_matches(function() v:encode(3) end, "a string is wanted, got integer")
+      "list of integers, got integer %(3%)")
+    assert.error_matches(function() v:decode{0.5} end, "expected integers, got number %(0.5%)")
+    assert.error_matches(function() v:encode(3) end, "expected a string, got integer")
     assert.are.equal(" ", v.characters[1])
     assert.are.equal("hell", v:decode(v:encode("hell")))
     assert.matches("the character 'x' is unknown", message_of(v.encode, v, "x"))

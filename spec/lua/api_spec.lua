@@ -9,7 +9,7 @@ local ipu = require "ipulua"
 
 local function words(text) return text:gmatch("%S+") end
 
--- The value behind "a.b.c" within a table.
+-- The value of the path "a.b.c" within a table.
 local function value_of(path, place)
   place = place or ipu
   for name in path:gmatch("[^.]+") do place = place[name] end

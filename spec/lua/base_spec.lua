@@ -206,7 +206,7 @@ describe("scope", function()
 end)
 
 describe("counted", function()
-  it("puts a noun behind its number", function()
+  it("puts a noun after its number", function()
     local counted = require "ipulua.base.counted"
     assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps",
       table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),

@@ -33,7 +33,7 @@ describe("captured gradients", function()
     assert.same({8, 24, 48}, second:totable())
   end)
 
-  it("leave a value as it is where nobody collects them", function()
+  it("leave a value as it is where no scope collects them", function()
     assert.same({1, 2, 3}, ipu.capture_upstream_gradients(x):totable())
     assert.error_matches(function() ipu.capture_upstream_gradients(3) end, "'x' must be a tensor")
   end)

@@ -1,5 +1,5 @@
--- What scripts write from the interface's description alone: other ways to say the same, and slips,
--- which are told at their line.
+-- Scripts written from the interface's description alone: other ways to say the same, and slips,
+-- whose errors name their line.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -65,7 +65,7 @@ local slips <const> = {
   end,
     "repeat_n: value 1 that the body returned"},
   {"no pairs", function() sgd:apply_gradients() end,
-    "pairs {gradient, variable} are wanted, got nil"},
+    "expected pairs {gradient, variable}, got nil"},
   {"a number as pairs", function() sgd:apply_gradients{3} end,
     "the pairs are {gradient, variable}, got integer (3)"},
   {"a number as a variable", function()

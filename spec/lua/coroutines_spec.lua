@@ -1,4 +1,5 @@
--- Coroutines: each has scopes, traces and tapes of its own, inside those of whoever resumes it.
+-- Coroutines: each has scopes, traces and tapes of its own, inside those of the coroutine that
+-- resumes it.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -46,7 +47,7 @@ local scopes <const> = {
   end},
 }
 
--- A coroutine that opens a scope, says what is open, closes it, says it again.
+-- A coroutine that opens a scope, gives the open scopes, closes it, gives them again.
 local function in_scope(open)
   return wrap(function()
     do

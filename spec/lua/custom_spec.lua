@@ -28,7 +28,7 @@ local function near(expected, got)
 end
 
 describe("custom_gradient", function()
-  -- ten times the true gradient, so that nobody can mistake it for that of the ops
+  -- ten times the true gradient, which the ops' gradient can't be
   local softplus = ipu.custom_gradient(function(v)
     local e = ipu.exp(v)
     return ipu.log(1 + e), function(dy) return dy * (1 - 1 / (1 + e)) * 10 end

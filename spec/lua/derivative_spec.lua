@@ -507,7 +507,7 @@ describe("a tape in a compiled function records what is computed while it is ope
   end
   local zero <const> = {unconnected_gradients = "zero"}
 
-  it("not what was there before", function()
+  it("not ops before it", function()
     assert.same({3, 8}, found_by(function(given, u)
       local earlier = given * u
       local tape = ipu.GradientTape()
@@ -520,7 +520,7 @@ describe("a tape in a compiled function records what is computed while it is ope
     end))
   end)
 
-  it("not what comes behind it", function()
+  it("not ops after it", function()
     assert.same({0, 0}, found_by(function(given, u)
       local tape = ipu.GradientTape()
       local y = tape(function() return given * u end)

@@ -29,7 +29,7 @@ describe("print_tensor", function()
       f(y)]])
   end)
 
-  it("prints once an iteration of a loop, also where nobody uses the value", function()
+  it("prints once an iteration of a loop, also if the value isn't used", function()
     assert.same({"0", "1", "2"}, stderr_of [[
       ipu.func(function()
         return ipu.loops.repeat_n(3, function(i)

@@ -60,7 +60,7 @@ describe("a module of Graphcore's TensorFlow", function()
     end
   end)
 
-  it("is refused with the name that scripts want, not with one that is spelt alike", function()
+  it("is refused with the name of the same thing here, not with one that is spelt alike", function()
     local ok, message = pcall(function() return ipu.config.IPUConfig() end)
     assert.is_false(ok)
     assert.truthy(message:find("ipu has no 'config'; .*: ipu%.IPUConfig, for example$"), message)

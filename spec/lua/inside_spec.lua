@@ -1,4 +1,4 @@
--- Code that runs inside of a program: what it reads, assigns, calls and waits for
+-- Code that runs inside of a program: its readings, assignments, calls and waits
 -- (docs/howto/sessions.md).
 
 local command = require "spec.support.command"
@@ -201,7 +201,7 @@ describe("inside of a job", function()
     assert.same({3, 3, 3}, job:wait():totable())
   end)
 
-  it("the collector may come for the job that nobody holds", function()
+  it("the garbage collector may free a job that no variable holds", function()
     local v = ipu.Variable(ipu.zeros{3})
     local f = counting(v, function()
       collectgarbage()

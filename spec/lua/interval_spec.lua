@@ -40,7 +40,7 @@ describe("the range of an argument", function()
     end
   end)
 
-  it("reads as words behind a type", function()
+  it("reads as words after a type", function()
     assert.same({"≥ 1", "> 0", "< 1", "in [0, 1)"},
       {interval.words "[1, inf)", interval.words "(0, inf)", interval.words "(-inf, 1)",
       interval.words "[0, 1)"})

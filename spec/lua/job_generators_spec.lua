@@ -1,6 +1,6 @@
--- What a function of the script that feeds a program may do while the program runs, in the
--- foreground and in the background: nothing that would wait for the program, which waits for the
--- function, or that changes what it uses.
+-- A function of the script that feeds a running program, in the foreground or in the background.
+-- The program waits for it, so it must not wait for the program. It must not change variables that
+-- the program uses, either.
 
 local ipu = require "ipulua"
 

@@ -1,4 +1,4 @@
--- Programs that are found again: what a trace depends on is in the key, each input of it.
+-- Programs that are found again: everything that a trace depends on is in their key.
 
 local ipu = require "ipulua"
 local structure = require "ipulua.base.structure"
@@ -135,7 +135,7 @@ describe("a session has a program for each", function()
     return function() sess:run(fetches, {feed_dict = feeds}) end
   end
 
-  it("fetch, order of fetches, fed value, and type of what is fed", function()
+  it("fetch, order of fetches, fed value and its type", function()
     wants_entries(function() return sess.programs end, {
       run(a, {[p] = two, [q] = two}), run(b, {[p] = two}), run({a, b}, {[p] = two, [q] = two}),
       run({b, a}, {[p] = two, [q] = two}),

@@ -40,7 +40,7 @@ describe("the line of a call that is all that a return gives", function()
     end)
   end
 
-  it("is named in a model of one's own class, and in what is traced", function()
+  it("is named in a model of a script's own class, and in traced code", function()
     local at = debug.getinfo(Inner.call, "S").linedefined
     assert.equal(at, line_of(function() return Inner()(x) end))
     local traced = ipu.func(function(given) return layers.Reshape{{7}}(given) end)

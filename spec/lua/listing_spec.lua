@@ -1,4 +1,4 @@
--- ipu.graph: what was traced and where it was placed.
+-- ipu.graph: the traced ops and their devices.
 
 local dot = require "spec.support.dot"
 local ipu = require "ipulua"
@@ -91,7 +91,7 @@ describe("ipu.graph.nodes", function()
     assert.same({colour = "red"}, find(nodes, "add").attributes)
   end)
 
-  it("wants something that was traced", function()
+  it("refuses anything that wasn't traced", function()
     local function fails(pattern, ...)
       local ok, message = pcall(ipu.graph.nodes, ...)
       assert.is_false(ok)

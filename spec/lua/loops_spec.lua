@@ -106,7 +106,7 @@ describe("while_loop", function()
     assert.equal(0, loops.while_loop(below(0), step, {0}):item())
   end)
 
-  it("refuses a condition that is no bool scalar, or wants other values", function()
+  it("refuses a condition that is no bool scalar, or takes other values", function()
     local function step(i) return i + 1 end
     raises("type", "must give a bool scalar, got int32%[%]", loops.while_loop,
       function(i) return i end, step, {0})

@@ -71,7 +71,7 @@ describe("gradient accumulation", function()
     assert.equal(2, steps:item())
   end)
 
-  it("row 159: wants a loop whose count is a multiple", function()
+  it("row 159: needs a loop whose count is a multiple", function()
     local opt = ipu.optimizers.GradientAccumulationOptimizerV2(sgd(0.1), {num_mini_batches = 4})
     local w = ipu.Variable(1.0)
     fails(function()

@@ -17,7 +17,7 @@ describe("a session", function()
     return table.unpack(list)
   end
 
-  it("rows 43, 44: computes what is fetched in the fetches' structure", function()
+  it("rows 43, 44: gives fetched values in the fetches' structure", function()
     local a, b = placeholders(2)
     local sess <close> = ipu.Session()
     local feeds = {feed_dict = {[a] = {1, 2}, [b] = {10, 20}}}
@@ -484,7 +484,7 @@ describe("ipu_compiler.compile", function()
     assert.same({1, 2, 3, 4, 5}, queue:dequeue():totable())
   end)
 
-  it("row 59: wants tensors before operations, in a flat list", function()
+  it("row 59: takes tensors before operations, in a flat list", function()
     local a, v = ipu.placeholder("float32", {2}),
       ipu.get_variable("v", {shape = {2}, initializer = 0})
     local opt = ipu.train.GradientDescentOptimizer(0.1)
@@ -494,7 +494,7 @@ describe("ipu_compiler.compile", function()
     fails(function() ipu.ipu_compiler.compile(function(x) return {y = x} end, {a}) end, "flat list")
   end)
 
-  it("rows 60, 61: wants full shapes, as many parameters as inputs, and an IPU", function()
+  it("rows 60, 61: needs full shapes, as many parameters as inputs, and an IPU", function()
     local x = ipu.placeholder("float32", {-1, 2})
     fails(function() ipu.ipu_compiler.compile(function(y) return y end, {x}) end,
       "float32[-1, 2]", "static")

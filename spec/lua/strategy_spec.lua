@@ -24,7 +24,7 @@ describe("strategy:run", function()
     assert.equal(3, strategy:run(f, {ipu.tensor(1.0), bias = ipu.tensor(2.0)}):item())
   end)
 
-  it("row 171: wants a compiled function", function()
+  it("row 171: refuses a function that isn't compiled", function()
     raises("value", "must be compiled: wrap it in ipu%.func", strategy.run, strategy,
       function() end)
     raises("value", "must be compiled", strategy.run_async, strategy, function() end)
@@ -130,7 +130,7 @@ describe("the step counter", function()
   end)
 end)
 
-describe("a tape in a loop of one's own", function()
+describe("a tape in a script's own loop", function()
   it("row 178: trains", function()
     local x = ipu.random.normal({32, 4}, {seed = 1})
     local y = ipu.matmul(x, ipu.tensor{{1}, {-2}, {3}, {0.5}})

@@ -1,4 +1,4 @@
--- Eager tapes: what they record, how often they answer.
+-- Eager tapes: the ops that they record, and how often they give gradients.
 
 local ipu = require "ipulua"
 
@@ -52,7 +52,7 @@ describe("GradientTape", function()
     assert.same({0, 0}, tape:gradient(y, x, {unconnected_gradients = "zero"}):totable())
   end)
 
-  it("watches only what it is told when accessed variables don't count", function()
+  it("watches only the given tensors when accessed variables don't count", function()
     local v, u = ipu.Variable(ipu.tensor{3, 4}), ipu.Variable(ipu.tensor{5, 6})
     local tape = ipu.GradientTape{watch_accessed_variables = false}
     local y = tape(function()
@@ -65,7 +65,7 @@ describe("GradientTape", function()
   end)
 
   -- d(3 c) + d(10 c) + d(c^2): as a tape of TensorFlow's, which counts every reading
-  it("counts what was read of a variable before it was assigned, and after", function()
+  it("counts readings of a variable before its assignment, and after", function()
     local c = ipu.Variable(3.0)
     local tape = ipu.GradientTape{persistent = true}
     local before, y = tape(function()

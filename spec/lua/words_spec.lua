@@ -1,5 +1,5 @@
--- What the references say of arguments, and what was not so: each of these was once taken, or
--- failed inside the library.
+-- The references' words about arguments. Each value here was once accepted against them, or failed
+-- inside the library.
 
 local ipu = require "ipulua"
 

@@ -1,5 +1,4 @@
--- Programs that do not fit: refused when a machine was named, with what is needed to do something
--- about it.
+-- Programs that do not fit: refused if a machine was named, with facts that help to make them fit.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -104,7 +103,7 @@ describe("remedies", function()
     assert.matches("optimizer state in streaming memory[^\n]*: [%d.]+ [KM]iB less", text)
   end)
 
-  -- What a remedy promises is what the changed program needs.
+  -- The bytes that a remedy promises are the changed program's.
   it("promise what the changed program then needs", function()
     local function price(options, batch, recompute)
       local cfg = ipu.IPUConfig()

@@ -1,5 +1,4 @@
--- What options of a configuration change in a program's price, and what they must not change in its
--- results.
+-- Options of a configuration change a program's price, and must not change its results.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"

@@ -1,5 +1,5 @@
--- Pipelines priced in time steps, and by what each pass waits for. Expected times are worked out
--- here, from the stages' own cycles.
+-- Pipelines priced in time steps, and by the values that each pass waits for. Expected times are
+-- worked out here, from the stages' own cycles.
 local ipu = require "ipulua"
 local programs = require "spec.support.price_programs"
 

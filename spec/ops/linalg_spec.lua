@@ -166,7 +166,7 @@ describe("linear algebra", function()
     assert.is_true(nan[1][1] ~= nan[1][1])
   end)
 
-  it("factorises any extents, with signs that are nobody's choice", function()
+  it("factorises any extents, with signs by a fixed rule", function()
     for _, shape in ipairs{{4, 4}, {2, 6, 3}, {3, 6}, {5, 1}, {1, 5}} do
       local x = drawn(shape, 3)
       local m, n = shape[#shape - 1], shape[#shape]

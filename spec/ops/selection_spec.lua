@@ -164,7 +164,7 @@ describe("without a size a trace can't know the extent:", function()
     end)
   end
 
-  it("boolean_mask says what mask it wants", function()
+  it("boolean_mask names the masks that it takes", function()
     local ok, message = pcall(ipu.boolean_mask, x, {true})
     assert.is_false(ok)
     assert.matches("got %[1%] for %[3%]", message)

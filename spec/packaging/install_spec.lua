@@ -128,7 +128,7 @@ describe("make install", function()
 end)
 
 describe("make deps-build", function()
-  it("lists what is wanted where there is no apt-get, and goes on", function()
+  it("lists the missing packages where there is no apt-get, and continues", function()
     local folder = command.folder()
     for _, name in ipairs{"bash", "sh", "grep", "make"} do
       run{"ln", "-s", run{"sh", "-c", "command -v " .. name}:match("%S+"), folder .. "/" .. name}

@@ -103,7 +103,7 @@ describe("a pipeline", function()
     assert.are.same(plain_weights, their_weights)
   end)
 
-  it("by a schedule of one's own: checked, and the same numbers", function()
+  it("by a script's own schedule: checked, and the same numbers", function()
     local grouped, their_weights = trained{}
     local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3},
       count = 8}.order
@@ -184,7 +184,7 @@ describe("a pipeline", function()
       .. "pass of stage 3, in time step 4"] =
       function(steps) table.move(table.remove(steps, 5), 1, 4, #steps[4] + 1, steps[4]) end,
   } do
-    it("refuses a schedule of one's own: " .. words, function()
+    it("refuses a script's own schedule: " .. words, function()
       local given = {}
       local steps = ipu.timetable{schedule = "OneFOneB", device_mapping = {0, 1, 2, 3},
         count = 8}.order

@@ -44,7 +44,7 @@ describe("the stages of a pipeline", function()
     assert.are.equal(0 - 0.125 * 4, w:item())
   end)
 
-  it("take inputs as numbers and variables (with a warning), and elements behind them", function()
+  it("take inputs as numbers and variables (with a warning), and elements after them", function()
     pipelines.device(2)
     local warnings = {}
     local former = log.set_writer(function(text) warnings[#warnings + 1] = text end)

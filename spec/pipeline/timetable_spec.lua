@@ -246,7 +246,7 @@ describe("ipu.timetable", function()
     fails("value", function() ipu.timetable{schedule = "Grouped"} end, "device_mapping")
     fails("value", function() ipu.timetable{{}} end, "a pipelined model, a function")
     fails("type", function() ipu.timetable(nil) end,
-      "a model, a function or a schedule is wanted, got nil")
+      "expected a model, a function or a schedule, got nil")
     assert.equal("Grouped", ipu.timetable(nil, {0, 1}).schedule)
     fails("value", function() ipu.timetable(ipu.func(function() return 1 end)) end,
       "not been compiled with a pipeline")

@@ -26,7 +26,7 @@ describe("row 175: an instance", function()
     end
   end)
 
-  it("computes with those that it is bound to, and with as many threads as it is told", function()
+  it("computes with those that it is bound to, and with the given number of threads", function()
     if not os.execute("command -v taskset > /dev/null 2>&1") then return pending("no taskset") end
     local first <const> = output("taskset -cp $$"):match(": (%d+)")
     local bound = command.run{"taskset", "-c", first, command.ipulua, "-e", says_threads,
@@ -63,7 +63,7 @@ describe("row 175: an instance", function()
     assert.truthy(result.err:find("the prompt is for one process alone", 1, true), result.err)
   end)
 
-  it("has IPUs of its own, and is told of a machine that has too few", function()
+  it("has IPUs of its own, and an error if the machine has too few", function()
     -- 2 instances with 2 replicas of 2 IPUs each: groups of 4 among 16, numbered behind the
     -- 16 single IPUs and the 8 pairs
     for rank, id in pairs{[0] = 24, [1] = 25} do

@@ -231,7 +231,7 @@ describe("row 176: PopDistStrategy", function()
     assert.equal(0, warnings [[strategy:experimental_distribute_dataset(
       ipu.data.from_tensors{ipu.ones{2, 1}, ipu.ones{2, 1}})]])
   end)
-  it("refuses what is not there for several instances, with what is", function()
+  it("refuses features that several instances lack, and names another way", function()
     local result = run(begin .. [[
       say(select(2, pcall(ipu.create_host_embedding, "e", {8, 2}, "float32")):match("layers.Embedding"))
       local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}

@@ -211,7 +211,7 @@ describe("collectives", function()
       assert.same({2, 4, 12},
         gradient(function(x) return ipu.reduce_scatter(x, {op = "SQUARE_ADD"}) end, {1, 2, 3}))
     end)
-    it("of one's own share, zero elsewhere", function()
+    it("of the replica's own share, zero elsewhere", function()
       assert.same({1, 1, 0},
         gradient(function(x) return ipu.reduce_scatter(x, {op = "LOCAL"}) end, {1, 2, 3}))
     end)

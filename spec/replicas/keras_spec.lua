@@ -271,7 +271,7 @@ describe("distributed batch normalisation", function()
     assert.has_error(function() same(one, apart, 1e-4) end)
   end)
 
-  it("wants a multiple of the group", function()
+  it("needs a multiple of the group", function()
     local ok, problem = pcall(train, 4, {optimizer = "sgd", extra = function()
       return layers.BatchNormalization()
     end,

@@ -306,7 +306,7 @@ describe("replicas", function()
     assert.equal(2, job:wait():item())
   end)
 
-  it("row 174: reduce as the strategy is told", function()
+  it("row 174: reduce by the operation that the strategy is given", function()
     with_ipus(2)
     local strategy = ipu.IPUStrategy()
     assert.equal(1, strategy.num_replicas_in_sync)

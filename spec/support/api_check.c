@@ -490,7 +490,7 @@ static void check_model(ipu_context *c) {
   REFUSED(c, ipu_model_compile(m, "not JSON"), IPU_E_VALUE, "options: line 1, column ");
   REFUSED(c, ipu_model_from_json(c, "{}", &again), IPU_E_VALUE, "class_name");
   REFUSED(c, ipu_model_compile(m, "{loss"), IPU_E_VALUE, "options: line 1, column 5");
-  REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "Keras model is wanted");
+  REFUSED(c, ipu_model_from_lua(c, "return 1", &again), IPU_E_TYPE, "returns a Keras model");
   REFUSED(c, ipu_model_from_lua(c, "syntax", &again), IPU_E_VALUE, "syntax");
   REFUSED(c, ipu_run_lua(c, "error('mine')", NULL), IPU_E_RUNTIME, "mine");
   REFUSED(c, ipu_run_lua(c, "error{}", NULL), IPU_E_RUNTIME, "(error object is a table value)");

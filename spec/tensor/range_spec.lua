@@ -10,7 +10,7 @@ local function raises(kind, pattern, ...)
 end
 
 describe("arange", function()
-  it("is int32 for integers, float32 otherwise, or what it is told", function()
+  it("is int32 for integers, float32 otherwise, or the given dtype", function()
     for _, case in ipairs{
       {{4}, "int32", {0, 1, 2, 3}}, {{2, 10, 2}, "int32", {2, 4, 6, 8}},
       {{5, 0, -2}, "int32", {5, 3, 1}},

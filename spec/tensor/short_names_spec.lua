@@ -62,7 +62,7 @@ describe("a short name", function()
     assert.matches("predict%(x%) gives values", words)
   end)
 
-  it("is refused to ops of one's own", function()
+  it("is refused to a script's own ops", function()
     for _, name in ipairs{"sum", "T"} do
       local ok, words = pcall(ipu.register_op, {name = name, call = function(a) return a end})
       assert.is_false(ok)

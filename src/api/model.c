@@ -70,7 +70,7 @@ static void receive_all(Error *e, BridgeCall *call, ipu_tensor **outputs, int ca
 
 /* ---- calls ---- */
 
-/* A call without tensors; the text that comes back goes to *text, if that is wanted. */
+/* A call without tensors. *text (text may be NULL) is the text that it returns. */
 static int call_text(ipu_context *c, BridgeCall call, const char **text) {
   context_begin(c);
   if (text) *text = "";

@@ -47,7 +47,7 @@ CancellableLoop interrupt_begin_loop(void);
 bool interrupt_cancels(CancellableLoop *l);
 void interrupt_end_loop(const CancellableLoop *l);
 
-/* SIGTERM: the system or a launcher wants the process to end. The signal handler raises SIGINT,
+/* SIGTERM: the system or a launcher asks the process to end. The signal handler raises SIGINT,
  * too. */
 void interrupt_terminate(void); /* for a signal handler */
 bool interrupt_terminated(void);

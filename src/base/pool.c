@@ -24,9 +24,9 @@ typedef struct Member {
   pthread_t thread;
 } Member;
 
-/* The chunks of a loop that are a member's own. Chunks next to each other read and write the
- * same memory, and the loops of a program have about the same chunks again and again: each part
- * stays in one processor's cache. */
+/* A member's own chunks of a loop. Neighbouring chunks read and write the same memory, and the
+ * loops of a program have about the same chunks. So each part of the memory stays in one
+ * processor's cache. */
 typedef struct Share {
   _Alignas(CACHE_LINE) _Atomic uint64_t next; /* generation (32 bits), next chunk (32 bits) */
 } Share;
@@ -38,9 +38,9 @@ struct Pool {
   Share *share;    /* [size] */
   _Atomic bool busy, stopping;
   _Atomic int lent; /* members that rest, the last ones first */
-  /* The current loop. A member reads these, then takes a chunk of somebody's share: if that
-   * succeeds the loop was still the one it read, because the caller closes the shares before it
-   * changes them. */
+  /* The current loop. A member reads these, then takes a chunk of some member's share. The caller
+   * closes the shares before it changes these fields. So if taking succeeds, the fields that were
+   * read belong to this loop. */
   _Atomic(PoolTask) task;
   _Atomic(void *) context;
   _Atomic int64_t count;

@@ -25,8 +25,7 @@ int text_order(const void *a, const void *b);
 void text_add_json(Text *t, const char *s);
 /* Drop the spaces at the end, but nothing before byte from. */
 void text_trim_end(Text *t, size_t from);
-/* strtod with a decimal point, whatever the locale of the process has in its place; *end, if it is
- * wanted, is where the number ends. */
+/* strtod with a decimal point in every locale. *end (end may be NULL) is the end of the number. */
 double text_number(const char *s, char **end);
 /* A number that printf wrote, with a point where the locale has another sign. */
 void text_use_point(char *number);

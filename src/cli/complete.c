@@ -164,7 +164,8 @@ static bool is_described(lua_State *L, int index, bool methods) {
   return described;
 }
 
-/* Adds the names of the list below the set, the stack's top; the list goes. */
+/* Adds the names of the list to the set at the stack's top, below which the list is, and removes
+ * the list. */
 static void add_listed(lua_State *L, const char *stem, size_t length) {
   for (lua_Integer i = 1, n = (lua_Integer)lua_rawlen(L, -2); i <= n; i++) {
     size_t bytes;

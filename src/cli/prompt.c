@@ -144,7 +144,7 @@ static bool call(lua_State *L, int arguments, int results) {
   return false;
 }
 
-/* Pushes the text of the value at index. A function of the library goes by its name:
+/* Pushes the text of the value at index. A function of the library is shown by its name:
  * require("ipulua.tools.help").title(f). */
 static void push_shown(lua_State *L, int index) {
   int top = lua_gettop(L);

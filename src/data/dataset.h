@@ -36,8 +36,8 @@ struct MapFunction {
 };
 enum { MAP_WORKERS = 256 };
 
-/* A function on elements that runs on the script's thread, in Lua. One of out (new references)
- * and dataset (a new reference) is wanted, the other NULL. */
+/* A function on elements that runs on the script's thread, in Lua. The caller passes either out
+ * (gets new references) or dataset (gets a new reference), and NULL for the other. */
 typedef struct ScriptFunction {
   void *context;
   Status (*call)(void *context, Tensor *const *in, int in_count, Tensor **out, int out_count,
@@ -178,7 +178,7 @@ Status iterator_next_aside(Iterator *it, void *const *destinations, bool *end, E
 /* Skips up to count elements, which is cheaper than reading them. *skipped < count means the end.
  * After a failure *skipped includes the failed element. */
 Status iterator_skip(Iterator *it, int64_t count, int64_t *skipped, Error *e);
-/* The same, but goes on after failures. */
+/* The same, but continues after failures. */
 Status iterator_pass(Iterator *it, int64_t count, int64_t *passed, Error *e);
 int64_t iterator_position(const Iterator *it); /* elements read or skipped so far */
 

@@ -175,7 +175,7 @@ static Status check_saved(Error *e, const Dataset *d, const Tensor *saved, const
                           int64_t shuffles) {
   if (saved->type.dtype != I64 || saved->type.rank != 1 || saved->type.shape[0] < SAVED_FIXED ||
       !tensor_is_dense(saved))
-    return dataset_fail(d, e, ERR_VALUE, "what was saved is not the place of an iterator");
+    return dataset_fail(d, e, ERR_VALUE, "the saved state is not the position of an iterator");
   if (word[SAVED_VERSION] != VERSION)
     return dataset_fail(d, e, ERR_VALUE, "the saved position has version %lld, this is version %d",
                         (long long)word[SAVED_VERSION], VERSION);

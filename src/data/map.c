@@ -1,5 +1,5 @@
-/* map and filter. A traced function's program reads the element where the stage below wrote it
- * and writes where the stage above wants it. With parallel calls a group of elements is read
+/* map and filter. A traced function's program reads its element from the memory of the stage below,
+ * and writes into the memory of the stage above. With parallel calls a group of elements is read
  * ahead and computed side by side. */
 #include <stdlib.h>
 #include <string.h>

@@ -172,7 +172,7 @@ static Status list_names(Error *e, const char *who, const char *path, FileKind k
   return OK;
 }
 
-/* A folder's files of a kind, all of one class. */
+/* A folder's files of one format, all of one class. */
 static Status add_files(Error *e, const char *who, ImageFolder *f, const char *folder, int label,
                         FileKind kind, int *capacity) {
   char **names = NULL;

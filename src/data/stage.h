@@ -147,7 +147,7 @@ Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
 Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
 /* *skipped includes failed elements. */
 Status stage_skip(Stage *s, int64_t n, int64_t *skipped, Error *e);
-/* The same, but goes on after failures. */
+/* The same, but continues after failures. */
 Status stage_pass(Stage *s, int64_t n, int64_t *passed, Error *e);
 /* Skips the *owed elements that a failure has left to be skipped. */
 Status stage_pass_owed(Stage *s, int64_t *owed, Error *e);

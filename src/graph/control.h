@@ -34,7 +34,7 @@ enum {
 typedef enum RegionRole {
   REGION_NONE,
   REGION_RESULTS,  /* runs; its outputs are the node's: a body, a branch */
-  REGION_TEST,     /* runs; its output says whether the loop goes on */
+  REGION_TEST,     /* runs; its output says whether the loop continues */
   REGION_GRADIENT, /* used by autodiff; not run with the node */
 } RegionRole;
 

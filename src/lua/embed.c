@@ -124,7 +124,7 @@ static void push_tensors(lua_State *L, BridgeCall *c, int *taken, int begin, int
   }
 }
 
-/* The list of tensors at index goes out. */
+/* Hands the list of tensors at index to the caller. */
 static void take_tensors(lua_State *L, int index, BridgeCall *c) {
   int n = (int)luaL_len(L, index);
   c->out = calloc((size_t)n + 1, sizeof *c->out);
@@ -143,7 +143,7 @@ static void take_tensors(lua_State *L, int index, BridgeCall *c) {
   }
 }
 
-/* The text at index goes out, whole or not at all. */
+/* Hands the text at index to the caller, whole or not at all. */
 static void take_text(lua_State *L, int index, BridgeCall *c) {
   size_t size;
   const char *text = lua_tolstring(L, index, &size);

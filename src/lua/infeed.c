@@ -98,7 +98,7 @@ static int crc_of_watched(lua_State *L) {
   return 1;
 }
 
-/* (infeed, wanted) → the number of waiting whole batches, and of rows of the smaller one after
+/* (infeed, most) → the number of waiting whole batches, and of rows of the smaller one after
  * them */
 static int gather(lua_State *L) {
   Infeed *q = check_infeed(L);

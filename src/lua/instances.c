@@ -204,7 +204,7 @@ static int broadcast_variables(lua_State *L) {
   return 0;
 }
 
-/* (words): this instance has failed; all are told. */
+/* (words): reports to all instances that this one has failed. */
 static int tell_failure(lua_State *L) {
   Error e = {0};
   fail(&e, ERR_RUNTIME, "%s", luaL_checkstring(L, 1));

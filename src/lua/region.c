@@ -181,9 +181,9 @@ static int symbolic(lua_State *L) {
   return 1;
 }
 
-/* (first) What the nodes from the first on take from outside of the current region: a list of
- * {identity, name, stage of the node} of variables, and the script's line of a node that takes a
- * captured value (nil: none does). Without an argument: how many nodes there are. */
+/* (first) → the values from outside of the current region that nodes from `first` on read. They are
+ * a list of {identity, name, stage of the node} of variables, and the script's line of a node that
+ * reads a captured value (nil: none does). () → the number of nodes. */
 static int uses(lua_State *L) {
   const Trace *t = bind_current_trace(L)->trace;
   if (lua_isnoneornil(L, 1)) {

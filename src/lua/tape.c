@@ -60,7 +60,7 @@ static bool begin(Tape *t) {
   return t->graph != NULL;
 }
 
-/* A tape's record is larger than its userdata, so the collector is told to come in time. */
+/* A tape's record is larger than its userdata, so the garbage collector gets its size. */
 static void tell_collector(lua_State *L, Tape *t) {
   size_t bytes = t->graph ? arena_bytes(t->graph->arena) + (size_t)t->count * sizeof *t->note : 0;
   if (bytes < t->told + TOLD_BYTES) return;
@@ -99,7 +99,7 @@ static Value *give_value(Tape *t, Tensor *tensor, Value *v) {
                                                                                : out_of_memory(t);
 }
 
-/* An input, if it is met for the first time. */
+/* The value of a tensor: an input of the tape at its first use. */
 static Value *value_of_tensor(Tape *t, Tensor *tensor) {
   const TensorSlot *s = tensor_map_find(&t->known, tensor);
   if (s) return s->value;

@@ -101,7 +101,7 @@ static void read_question(lua_State *L, Tape *t, Question *q) {
   }
 }
 
-/* Marks what depends on a source, and of that, what a target needs. */
+/* Marks the values that depend on a source, and among them the ones that a target needs. */
 static void mark_between(const Graph *g, const Question *q, bool *depends, bool *needed) {
   for (int i = 0; i < q->x_count; i++)
     if (q->xs[i]) depends[q->xs[i]->node->id] = true;

@@ -276,7 +276,7 @@ void bind_take_token(lua_State *L, int index) {
   s->trace = trace_ref_open(token->trace);
 }
 
-/* The traces that a coroutine hid are ended with it, if it never goes on. */
+/* Ends the traces that a coroutine hid, if the coroutine is collected before it continues. */
 static int free_token(lua_State *L) {
   Token *token = lua_touserdata(L, 1);
   if (token->hidden) trace_ref_end(token->trace, NULL, token->hidden, true);
@@ -299,7 +299,7 @@ static int show(lua_State *L) {
   return 0;
 }
 
-/* The argument with which show goes back to the current trace. */
+/* The argument with which show returns to the current trace. */
 static int current_token(lua_State *L) {
   bind_push_token(L);
   return 1;

@@ -265,7 +265,7 @@ void cost_of_bins(const Target *t, const Node *n, Cost *cost) {
   cost_then(cost, &fill);
 }
 
-/* a * b, but at most 2^50: larger products need not be told apart. */
+/* a * b, but at most 2^50: the size of larger products doesn't matter. */
 static int64_t capped_product(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) || product > INT64_C(1) << 50 ? INT64_C(1) << 50

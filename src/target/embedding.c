@@ -64,7 +64,7 @@ static Cost gather_by(const Target *t, Dtype d, int64_t rows, int64_t indices, T
 }
 
 /* Without a plan PopLibs' multiSlice makes dynamic slices of few lookups (inliningThreshold). With
- * a plan it doesn't. Here the two are not told apart. */
+ * a plan it doesn't. Here both cost the same. */
 enum { INLINED_SLICES = 3 };
 
 /* Few wide rows, one after the other: the workers of a tile share each (PL dynamicSlice), which

@@ -12,7 +12,7 @@ static double vertex(const Target *t, double outputs, double depth) {
   return w * (7 + 26 + 28 + ceil_ratio(vectors, w) * (depth + 12));
 }
 
-/* How a tensor, spread linearly, meets the outputs of a reduction. */
+/* Which outputs of a reduction the parts of a linearly spread tensor belong to. */
 typedef struct Spread {
   double elements, outputs, depth, tiles; /* of one tile; tiles that share an output */
 } Spread;
@@ -73,8 +73,8 @@ static Part part_of(const Runs *r, int64_t tile, int64_t block) {
   return (Part){(start - from) % r->row, (stop - from) % r->row, stop - start};
 }
 
-/* Whether the part has column c right after the one before it, in one group. Columns of which a
- * part holds as many rows are a group, so that groups end at its first and last column. */
+/* Whether the part has column c right after the one before it, in one group. Columns with equal
+ * numbers of rows in the part are a group. So groups end at its first and last column. */
 static bool has_link(const Runs *r, const Part *p, int64_t c) {
   if (p->count >= r->row) return c != p->first && c != p->end;
   int64_t at = (c - p->first + r->row) % r->row;

@@ -180,7 +180,7 @@ static bool is_missing(const char *field) {
   return false;
 }
 
-/* A whole number goes to whole numbers as it is, not as the double that it is near to. */
+/* A whole number becomes an integer exactly, not by way of the nearest double. */
 static Status set_fill(Csv *c, const CsvFill *fill, Tensor *t, int64_t index) {
   Dtype d = t->type.dtype;
   bool fits;

@@ -134,8 +134,8 @@ int64_t dtype_get_integer(Dtype d, const void *data, int64_t i) {
   return saturate(dtype_get(d, data, i), INT64_MIN, INT64_MAX, INT64_MIN);
 }
 
-/* An int64 as a double whose second rounding, to 16 bits, equals one direct rounding: beyond
- * 2^53 the low bits are gathered into one that no 16-bit format looks at but to break ties. */
+/* An int64 as a double, rounded to odd: beyond 2^53, if any of the low bits is set, the last kept
+ * bit is set. A second rounding to 16 bits then equals one direct rounding. */
 static double integer_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;
   int64_t low = v & 0x7ff;

@@ -44,8 +44,8 @@ static void collect(Pass *p, Value *v, Value *gradient) {
   *slot = *slot ? ops_add(p->graph, *slot, gradient) : gradient;
 }
 
-/* x may be one of several outputs of a node that itself depends on nothing wanted. No gradient
- * comes through integers. */
+/* x may be one of several outputs of a node that depends on none of xs. No gradient comes through
+ * integers. */
 static void mark_dependents(Pass *p, Value *const *xs, int x_count) {
   for (int i = 0; i < x_count; i++)
     if (xs[i]) entry_of(p, xs[i])->depends = true;

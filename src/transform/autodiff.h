@@ -7,8 +7,8 @@
  * it, may be NULL, which means ones. All values are g's. */
 Status autodiff(Graph *g, Value *const *ys, Value *const *dys, int y_count, Value *const *xs,
                 int x_count, Value **dx);
-/* The same by a variable, given by its serial number. xs are values that it had first. Every
- * reading of it counts, but not paths through values assigned to it. Variables that are never
+/* The same by a variable, given by its serial number. xs are the first values of that variable.
+ * Every reading of it counts, but not paths through values assigned to it. Variables that are never
  * assigned need no run of their own. */
 Status autodiff_by(Graph *g, int64_t variable, Value *const *ys, Value *const *dys, int y_count,
                    Value *const *xs, int x_count, Value **dx);

@@ -1,4 +1,4 @@
-/* Rewrites that change how results are rounded, never what they are in real numbers
+/* Rewrites that are equal in real numbers, but round differently
  * (IPUConfig.optimizations.math.fast). */
 #ifndef IPULUA_TRANSFORM_FAST_MATH_H
 #define IPULUA_TRANSFORM_FAST_MATH_H

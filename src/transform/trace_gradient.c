@@ -12,8 +12,7 @@
 /* The trace that gradients are asked in, or one around it. */
 typedef struct Level {
   Trace *trace;
-  int nodes; /* inputs that it had in the beginning; imports add inputs, about which nothing is
-              * known */
+  int nodes; /* inputs before imports, which add inputs without any knowledge about them */
   int first, end, late; /* the nodes that are differentiated */
   int *source;  /* [nodes] 1 + the source that the leaf is; LOOK: an output of it may be one */
   bool *hot;    /* [nodes] depends on a source, by an operand */

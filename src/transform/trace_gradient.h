@@ -25,7 +25,7 @@ Status trace_gradients(Trace *t, Value *const *ys, Value *const *dys, int y_coun
                        const Source *source, int source_count, const Recorded *recorded,
                        int recorded_count, Value **dx);
 
-/* From now on v has this value. Readings after it are of the variable: gradients by v count them,
- * and gradients by what was assigned go through them. */
+/* From now on v has this value. Later readings are of the variable. Gradients by v count them, and
+ * gradients by the assigned value go through them. */
 void trace_assign_value(Trace *t, Variable *v, Value *value);
 #endif

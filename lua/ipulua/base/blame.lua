@@ -127,7 +127,7 @@ local function with_hint(problem)
   return is_lua_s and hint and hint(problem) or problem
 end
 
----pcall for functions of a script: who raises the error again raises it with its hint.
+---pcall for functions of a script. If the caller raises the error again, it has its hint.
 ---@param f function
 ---@param ... any
 ---@return boolean ok
@@ -143,9 +143,8 @@ local function is_own_mistake(problem, former)
   return not source or source:find("ipulua/", 1, true) ~= nil
 end
 
----f(…) turns a file's content into something. If Lua raises an error because the content is wrong,
----the error is told in the file's terms. Errors of the library and of a script's own functions
----stay.
+---Calls f(…), which reads a file's content. If Lua raises an error because the content is wrong,
+---the error raised here names the file. Errors of the library and of a script's own functions stay.
 ---@param what string "load_model: 'x.safetensors'"
 ---@param f function
 ---@param ... any

@@ -30,7 +30,7 @@ local function offset(t, axis, position)
       extent), "value")
 end
 
--- An axis' share: where it begins, how many, and whether the axis goes.
+-- The part of an axis: its first position, its extent, and whether the axis is removed.
 local function part(t, axis, index)
   if index == nil or plain.is(index) and next(index) == nil then return 0, t.shape[axis], false end
   if not plain.is(index) then return offset(t, axis, index), 1, true end

@@ -27,7 +27,7 @@ end
 function json.array(t)
   local args = require "ipulua.base.args"
   if t ~= nil and not args.is_list(t) then
-    blame.error("json.array: a list is wanted, got " .. args.describe(t), "type")
+    blame.error("json.array: expected a list, got " .. args.describe(t), "type")
   end
   return setmetatable(t or {}, array_meta)
 end

@@ -1,7 +1,6 @@
--- What a locale must not change: numbers in files, and orders that files and programs depend on. A
--- program that ipulua is embedded in, or os.setlocale, may have set one whose decimal sign is a
--- comma, which string.format and tostring follow, and whose order of texts is not that of their
--- bytes, which `<` follows.
+-- Numbers in files and orders of texts, in any locale. A program that embeds ipulua, or
+-- os.setlocale, may have set a locale with a decimal comma, which string.format and tostring
+-- follow. It may also order texts otherwise than by bytes, which `<` follows.
 
 local locale = {}
 

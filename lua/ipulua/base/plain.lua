@@ -31,7 +31,7 @@ function objects.__index(list, position)
   end
 end
 
----A list of objects that a script gets; who asks it for position 0 is told where lists begin.
+---A list of objects for a script. Reading position 0 is an error that says where lists begin.
 ---@generic T
 ---@param list T
 ---@return T list itself

@@ -45,7 +45,7 @@ if options.estimate then core.set_estimating(true) end
 local start = {options = options, environment = environment, seeded = seed ~= nil,
   products = products}
 
--- At the end of the script: warns of options without effect, since nothing made a program. A
+-- At the end of the script: warns of options that had no effect because no program was made. A
 -- program that was refused had an error of its own.
 local function tell_end()
   if start.refused then return end

@@ -32,7 +32,7 @@ end
 
 local order <const> = {number = 1, string = 2, boolean = 3}
 
--- Numbers, then names, then objects in the order in which they were met.
+-- Numbers, then names, then objects in the order of their first use.
 local function comes_before(a, b)
   local kind, other = order[type(a)] or 4, order[type(b)] or 4
   if kind ~= other then return kind < other end

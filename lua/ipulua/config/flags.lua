@@ -1,5 +1,5 @@
 -- The run flags of IPULUA_FLAGS: words `--name` or `--name=value`, separated by spaces. Parsing is
--- a function of the text alone; who keeps the result is config.lua.
+-- a function of the text alone. config.lua keeps the result.
 
 local blame = require "ipulua.base.blame"
 local nearest = require "ipulua.nearest"

@@ -19,7 +19,7 @@ function instances.count() return launch.count() end
 ---@return integer
 function instances.index() return launch.index() end
 
----Whether there are others to meet.
+---Whether there are other instances.
 ---@return boolean
 function instances.are_several() return launch.count() > 1 and not launch.facts().is_priced end
 
@@ -118,7 +118,7 @@ local function agree()
   if not start.seeded then core.set_seed(math.tointeger(tonumber(all[1].seed))) end
 end
 
--- A script's own os.exit goes the way of its end.
+-- A script's own os.exit ends it in the same way.
 local function take_over_exit()
   local exit <const> = os.exit
   os.exit = function(code, close) -- luacheck: ignore 122

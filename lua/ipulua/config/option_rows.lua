@@ -51,7 +51,7 @@ function coerce.int(v)
   return type(v) == "number" and math.tointeger(v) or nil
 end
 
--- An integer is fine where a float is wanted, if a float can hold it.
+-- An integer is accepted for a float if a float can hold it.
 function coerce.float(v)
   if type(v) ~= "number" or v ~= v then return nil end
   local f = v + 0.0

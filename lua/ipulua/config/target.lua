@@ -30,8 +30,8 @@ end
 function machine.target(given)
   if type(given) == "table" then return json.encode(given) end
   if type(given) ~= "string" then
-    blame.error("target: a name (" .. chips.names .. "), a JSON file or a table with 'base' is "
-      .. "wanted, got " .. args.describe(given),
+    blame.error("target: expected a name (" .. chips.names .. "), a JSON file or a table with "
+      .. "'base', got " .. args.describe(given),
       "type")
   end
   if given:match("%.json$") then

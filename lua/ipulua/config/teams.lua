@@ -69,7 +69,7 @@ function teams.share_nothing()
   return setmetatable({team = team}, unshared_meta)
 end
 
--- ------------------------------------------------ what is combined when it is read
+-- ------------------------------------------------ variables that are combined at reading
 
 local aggregated = setmetatable({}, {__mode = "v"}) -- by identity: {of, aggregate, how}
 -- by identity: weights of layers that no gradient may change

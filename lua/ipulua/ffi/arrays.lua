@@ -37,14 +37,14 @@ return function(base)
     if type(data) ~= "table" then
       if type(data) == "boolean" then data = data and 1 or 0 end
       if type(data) ~= "number" then
-        raise("tensor: a number or a list is wanted, got a " .. type(data))
+        raise("tensor: expected a number or a list, got a " .. type(data))
       end
       if depth <= #shape then raise("tensor: the lists have different depths") end
       out[#out + 1] = data
       return
     end
     if #data == 0 and next(data) ~= nil then
-      raise("tensor: a number or a list is wanted, got a "
+      raise("tensor: expected a number or a list, got a "
         .. (is_tensor(data) and "tensor; ipu.stack takes a list of them"
           or is_value(data) and "value"
           or is_variable(data) and "variable; v:read() gives its tensor" or "table with names"))
@@ -81,7 +81,7 @@ return function(base)
     local array = ffi.new("int64_t[?]", length + 1)
     for i = 1, length do
       if type(list[i]) ~= "number" or list[i] % 1 ~= 0 or math.abs(list[i]) >= 2 ^ 63 then
-        raise("a list of integers is wanted, its element " .. i .. " is " .. tostring(list[i]))
+        raise("expected a list of integers, its element " .. i .. " is " .. tostring(list[i]))
       end
       array[i - 1] = list[i]
     end
@@ -135,7 +135,7 @@ return function(base)
     local wanted = element[dtype] and element_of(ffi.typeof(element[dtype] .. " *"))
       or "unsigned short"
     if not name then
-      raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+      raise(what .. ": expected an array of numbers, got a " .. tostring(ctype))
     end
     if not is_array and data == nil then raise(what .. ": the pointer is NULL") end
     if not is_array then
@@ -156,7 +156,7 @@ return function(base)
       local value = flat[i - 1]
       numbers[i] = type(value) == "boolean" and (value and 1 or 0) or tonumber(value)
       if numbers[i] == nil then
-        raise(what .. ": an array of numbers is wanted, got a " .. tostring(ctype))
+        raise(what .. ": expected an array of numbers, got a " .. tostring(ctype))
       end
     end
     return numbers, count

@@ -51,13 +51,13 @@ return function(base)
     if given == nil then return ffi.new("ipu_tensor *[1]"), 0, {} end
     local keep = is_tensor(given) and {given} or given
     if type(keep) ~= "table" then
-      raise("a tensor or a list of tensors is wanted, got a " .. type(keep))
+      raise("expected a tensor or a list of tensors, got a " .. type(keep))
     end
     local length = base.length_of("tensors", keep)
     local list = ffi.new("ipu_tensor *[?]", length + 1)
     for i = 1, length do
       if not is_tensor(keep[i]) then
-        raise("a tensor or a list of tensors is wanted, got a " .. type(keep[i]))
+        raise("expected a tensor or a list of tensors, got a " .. type(keep[i]))
       end
       list[i - 1] = keep[i].p
     end

@@ -169,7 +169,7 @@ return function(base)
 
   function Tensor:item()
     if self:count() ~= 1 then
-      raise("item: a tensor of one element is wanted, this has " .. self:count())
+      raise("item: expected a tensor of one element, this has " .. self:count())
     end
     local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
     local value = number_of("item", t, elements(t)[0])
@@ -214,7 +214,7 @@ return function(base)
     local names = {}
     for name, t in pairs(is_tensor(tensors) and {[""] = tensors} or tensors) do
       if type(name) ~= "string" or not is_tensor(t) then
-        raise("save: tensors by name are wanted, as in {x = tensor}")
+        raise("save: expected tensors by name, as in {x = tensor}")
       end
       want("save", "name", name, "string")
       names[#names + 1] = name

@@ -113,7 +113,7 @@ end)
 local function define_of_list(name, f)
   backend[name] = function(list, ...)
     if not args.is_plain(list) then
-      blame.error(string.format("%s: a list is wanted, got %s", name, args.describe(list)), "type")
+      blame.error(string.format("%s: expected a list, got %s", name, args.describe(list)), "type")
     end
     return f(list, ...)
   end
@@ -131,7 +131,7 @@ end)
 -- Each row of a matrix n times along a new axis in the middle.
 define("repeat", {x_row, {"n", "integer"}}, function(x, n)
   if #x.shape ~= 2 then
-    blame.error(string.format("repeat: a matrix is wanted, got rank %d", #x.shape), "value")
+    blame.error(string.format("repeat: expected a matrix, got rank %d", #x.shape), "value")
   end
   return ops.repeat_n(ops.expand_dims(x, 1), n, {axis = 1})
 end)
@@ -294,7 +294,7 @@ end)
 define_of_list("batch_set_value", function(tuples)
   for _, pair in ipairs(tuples) do
     if not args.is_plain(pair) then
-      blame.error("batch_set_value: pairs of a variable and a value are wanted, got "
+      blame.error("batch_set_value: expected pairs of a variable and a value, got "
         .. args.describe(pair), "type")
     end
     backend.set_value(pair[1], pair[2])

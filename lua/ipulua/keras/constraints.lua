@@ -91,7 +91,7 @@ end
 function RadialConstraint:project(w) -- luacheck: ignore 212
   local shape = w.shape
   if #shape ~= 4 or shape[1] ~= shape[2] then
-    blame.error(string.format("RadialConstraint: a kernel [n, n, in, out] is wanted, got [%s]",
+    blame.error(string.format("RadialConstraint: expected a kernel [n, n, in, out], got [%s]",
       table.concat(shape, ", ")), "value")
   end
   local n = shape[1]

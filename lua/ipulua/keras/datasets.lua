@@ -99,8 +99,8 @@ local function check_pair(images_path, images, labels_path, labels)
     {labels_path, labels, 1, "labels (magic 0x00000801)"}} do
     local at, t, rank, what = table.unpack(file)
     if t.dtype ~= "uint8" or t.rank ~= rank then
-      blame.error(string.format("%s: wrong magic number at byte offset 0: %s are wanted, the file "
-        .. "holds %s of %s", at, what,
+      blame.error(string.format("%s: wrong magic number at byte offset 0: expected %s, the "
+        .. "file holds %s of %s", at, what,
         t.dtype, counted(t.rank, "extent")), "value")
     end
   end

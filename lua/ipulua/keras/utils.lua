@@ -146,7 +146,7 @@ end
 ---@return userdata
 function Vocabulary:encode(text)
   if type(text) ~= "string" then
-    blame.error("Vocabulary.encode: a string is wanted, got " .. args.describe(text), "type")
+    blame.error("Vocabulary.encode: expected a string, got " .. args.describe(text), "type")
   end
   local pieces, list = {}, {} -- a Lua list of a whole text would take several times its memory
   local function finish_piece()
@@ -171,14 +171,14 @@ end
 function Vocabulary:decode(numbers)
   if args.is_tensor(numbers) then numbers = numbers:reshape{-1}:totable() end
   if not args.is_list(numbers) then
-    blame.error("Vocabulary.decode: a tensor or a list of integers is wanted, got "
+    blame.error("Vocabulary.decode: expected a tensor or a list of integers, got "
       .. args.describe(numbers), "type")
   end
   local list = {}
   for i, n in ipairs(numbers) do
     local number = math.tointeger(n)
     if not number then
-      blame.error("Vocabulary.decode: integers are wanted, got " .. args.describe(n), "type")
+      blame.error("Vocabulary.decode: expected integers, got " .. args.describe(n), "type")
     end
     list[i] = self.characters[number + 1] or "?"
   end

@@ -234,7 +234,7 @@ end
 local function checked_pairs(self, given, list)
   local checked = {}
   if type(given) ~= "table" then
-    blame.error(self.name .. ".apply_gradients: pairs {gradient, variable} are wanted, got "
+    blame.error(self.name .. ".apply_gradients: expected pairs {gradient, variable}, got "
       .. args.describe(given), "type")
   end
   for i = 1, #(list or given) do

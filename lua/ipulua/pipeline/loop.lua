@@ -1,7 +1,7 @@
--- The loop that a pipeline is: over micro-batches, with one micro-batch's forward and backward
--- passes in its body, gradient accumulators carried from one to the next, and the update behind it.
--- Executed as it stands this is gradient accumulation; its plan says how stages may overlap.
--- ipu.pipeline and pipelined Keras models both come here.
+-- A pipeline as a loop over micro-batches. Its body has the forward and backward passes of one
+-- micro-batch. Gradient accumulators are carried from one to the next, and the update follows the
+-- loop. Run as it is, this is gradient accumulation. Its plan says how stages may overlap.
+-- ipu.pipeline and pipelined Keras models both use it.
 
 local accumulation = require "ipulua.optimizers.accumulation"
 local blame = require "ipulua.base.blame"

@@ -225,8 +225,8 @@ plans.default_schedule = schedules[1].name
 ---That which lets a stage take batches in a row.
 plans.serial_schedule = first_schedule("one_at_a_time").name
 
----Makes a plan of what was asked for. Fields: schedule (a name or time steps), training, widths,
----device_mapping, recomputation_mode, what offloading.check has decided.
+---Makes a plan. Fields: schedule (a name or time steps), training, widths, device_mapping,
+---recomputation_mode, and the result of offloading.check.
 ---@return PipelineFacts
 function plans.new(who, a)
   local read = plans.read_mapping(who, a.widths, a.device_mapping)

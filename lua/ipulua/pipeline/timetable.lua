@@ -13,7 +13,7 @@ local plans = require "ipulua.pipeline.plan"
 
 local timetable = {}
 
--- ------------------------------------------------ what is drawn
+-- ------------------------------------------------ the fields of a timetable
 
 ---@class Timetable
 ---@field count integer micro-batches
@@ -380,7 +380,7 @@ function timetable.timetable(...)
     return first:timetable_of(Timetable, a.timing) -- a model
   end
   if first == nil and select("#", ...) == 1 then -- a name that stands for nothing
-    blame.error("timetable: a model, a function or a schedule is wanted, got nil", "type")
+    blame.error("timetable: expected a model, a function or a schedule, got nil", "type")
   end
   return from_words(...)
 end

@@ -13,7 +13,7 @@ local data = {}
 
 local function check_dataset(who, dataset)
   if class.is_a(dataset, Dataset) then return end
-  blame.error(who .. ": a dataset is wanted, got " .. args.describe(dataset), "type")
+  blame.error(who .. ": expected a dataset, got " .. args.describe(dataset), "type")
 end
 
 -- The rows of a global batch, which all components have.
@@ -100,7 +100,7 @@ data.InputContext = InputContext
 function data.from_function(team, f)
   local who <const> = "distribute_datasets_from_function"
   if type(f) ~= "function" then
-    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+    blame.error(who .. ": expected a function, got " .. args.describe(f), "type")
   end
   local dataset = f(InputContext(team))
   check_dataset(who, dataset)

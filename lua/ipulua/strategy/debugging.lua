@@ -99,7 +99,7 @@ function debugging.assert_equal(...)
   end, differs, x, y)
 end
 
--- Whether an extent is the one that is wanted: a number, -1 for any, or a name for equal ones.
+-- Whether an extent agrees with the expected one: a number, -1 for any, or a name for equal ones.
 local function fits(wanted, extent, named)
   if wanted == -1 or extent == -1 then return true end
   if type(wanted) ~= "string" then return wanted == extent end

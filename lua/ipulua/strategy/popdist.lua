@@ -126,7 +126,7 @@ function popdist.execute_on_instances(list, f, ...)
   local who <const> = "popdist.execute_on_instances"
   args.check_value(who, {"instances", "integers"}, list)
   if type(f) ~= "function" then
-    blame.error(who .. ": a function is wanted, got " .. args.describe(f), "type")
+    blame.error(who .. ": expected a function, got " .. args.describe(f), "type")
   end
   for _, each in ipairs(list) do
     if each < 0 or each >= launch.count() then

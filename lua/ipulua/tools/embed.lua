@@ -61,7 +61,7 @@ local function read_classes(options)
   options.class_weight = weights
 end
 
--- One tensor stands for itself, several for a list.
+-- A single tensor is the value, several are a list.
 local function one_or_list(list)
   if #list <= 1 then return list[1] end
   return list
@@ -79,7 +79,7 @@ end
 
 local function remember(model)
   if type(model) ~= "table" or not model.get_weights then
-    blame.error("a chunk that returns a Keras model is wanted; this one returned "
+    blame.error("expected a chunk that returns a Keras model; this one returned "
       .. args.describe(model), "type")
   end
   last = last + 1

@@ -196,7 +196,7 @@ function estimate.price(a)
     return machine.price(traced, machine.options(a, traced.device))
   end
   if type(what) ~= "function" and not func.is_function(what) then
-    blame.error("estimate: a function or a model is wanted, got " .. args.describe(what), "type")
+    blame.error("estimate: expected a function or a model, got " .. args.describe(what), "type")
   end
   return of_function(what, a)
 end

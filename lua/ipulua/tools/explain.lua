@@ -1,6 +1,6 @@
--- Lua's own words for a misspelt method, "attempt to call a nil value (method 'compil')", end here
--- with the name that was meant. The command asks when an error has reached it, so what the hint
--- needs is looked for only then, in the frame that failed.
+-- Adds the nearest name to Lua's error for a misspelt method, "attempt to call a nil value (method
+-- 'compil')". The command calls this when an error reaches it. Only then the names are looked up,
+-- in the frame that failed.
 
 local class = require "ipulua.base.class"
 local elsewhere = require "ipulua.base.elsewhere"

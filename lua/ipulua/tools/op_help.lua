@@ -22,8 +22,7 @@ end
 
 function op_help.source_line(source) return "  source: " .. source end
 
----The type of an op's attribute in words: where a list is wanted, one integer stands for a list of
----one.
+---The type of an op's attribute in words. For a list of integers, a single one is accepted.
 ---@param a table
 ---@return string
 function op_help.attribute_type(a)

@@ -124,7 +124,7 @@ end
 
 local multi_spec <const> = {{"fn", "callable"}, {"options", "table", optional = true}}
 
----fn, whose convolutions don't wait for each other. They give what they give alone, and so does fn.
+---A function like fn, whose convolutions don't wait for each other. The results don't change.
 ---Shapes: those of fn
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
 ---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6

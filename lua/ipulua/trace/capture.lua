@@ -41,7 +41,7 @@ function GradientCaptureContext:init()
 end
 
 ---A GradientTape whose gradient() fills captured_gradients, too.
----Shapes: gradients have the shapes of what they are of
+---Shapes: each gradient has its source's shape
 ---Errors: an unknown argument: `ipu.GradientCaptureTape{persist = true}`
 ---Source: GradientCaptureTape of Graphcore's TensorFlow 2.6
 ---@class GradientCaptureTape: GradientTape

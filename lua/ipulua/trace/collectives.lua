@@ -45,7 +45,7 @@ end
 -- One tensor for each shard, of one dtype.
 local function check_list(who, list)
   if not structure.is_plain(list) or #list < 2 then
-    blame.error(who .. ": a list of tensors, one on each shard, is wanted, got "
+    blame.error(who .. ": expected a list of tensors, one on each shard, got "
       .. args.describe(list), "value")
   end
   local first

@@ -267,7 +267,7 @@ function custom.load_op_library(path)
   return libraries[path]
 end
 
--- ------------------------------------------------ functions whose code is there once
+-- ------------------------------------------------ functions with one copy of their code
 
 local outlined_spec <const> = {
   {"func", "callable"}, {"unique_sharding", "boolean", false},
@@ -275,8 +275,7 @@ local outlined_spec <const> = {
   {"name", "string", optional = true},
 }
 
----A function like f. The compiler keeps the code of equal operations once anyway. If the function
----is called several times, its operations are found again, and this says that they are meant to.
+---A function like f. The compiler keeps the code of equal operations once, outlined or not.
 ---Shapes: those of func
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6

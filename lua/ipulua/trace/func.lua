@@ -18,7 +18,7 @@ local variables = require "ipulua.trace.variables"
 ---@class Function
 local Function = class.new("Function")
 
--- a record of every program since the last reset, in order; the program goes with its function
+-- a record of every program since the last reset, in order; collected with its function
 local compiled = {}
 local fewest_to_sweep <const> = 16 -- programs of one function
 local listeners = {}  -- functions that are called at each compilation and execution
@@ -253,8 +253,8 @@ local function sweep(self)
   self.order, self.sweep_at = kept, math.max(fewest_to_sweep, 2 * #kept)
 end
 
--- Of too many programs the one that was called longest ago goes. When its signature comes again, it
--- goes on with its random numbers.
+-- If a function has too many programs, drops the one that was called longest ago. A new program of
+-- its signature continues its random numbers.
 local function leave_oldest(self)
   if #self.order < self.max_programs then return end
   local oldest = self.order[1]
@@ -443,8 +443,8 @@ local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
   {"max_programs", "integer", most_programs, range = "[1, inf)"}}
 
 ---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
----The result is called like f. It keeps max_programs programs; of more, the one that was called
----longest ago goes.
+---The result is called like f. It keeps max_programs programs. Beyond that it drops the one that
+---was called longest ago.
 ---Shapes: those of f: extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`

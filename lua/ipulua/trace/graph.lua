@@ -105,8 +105,8 @@ function formats.dot(list)
   return table.concat(lines, "\n") .. "\n"
 end
 
----The same as text: a line a node, or ("dot") for Graphviz. With program = true what was compiled
----of it: a line (or box) a step.
+---The nodes as text, a line for each, or as a drawing for Graphviz (format "dot"). With program =
+---true it has the steps of the compiled program instead of the nodes.
 ---Shapes: the dtype and shape of each node stand in its line
 ---Errors: as graph.nodes'; an unknown format: `ipu.graph.print(f, {format = "svg"})`
 ---@return string

@@ -163,7 +163,7 @@ end
 local Identity = declare("Identity", {{"gain", "number", 1.0}})
 function Identity:make(shape, dtype)
   if #shape ~= 2 then
-    blame.error("Identity: only matrices can be the identity, got rank " .. #shape, "value")
+    blame.error("Identity: the tensor to initialise must be a matrix, got rank " .. #shape, "value")
   end
   return ops.eye(shape[1], shape[2], {dtype = dtype}) * self.gain
 end

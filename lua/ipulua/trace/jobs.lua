@@ -1,4 +1,4 @@
--- Jobs: compiled functions that run on a thread while the script goes on.
+-- Jobs: compiled functions that run on a thread of their own beside the script.
 
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"

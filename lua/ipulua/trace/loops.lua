@@ -138,8 +138,8 @@ end
 
 local of_sessions <const> = {} -- raised by loops that are a part of the sessions' graph
 
--- Outside a traced function a loop is a program of its own, unless it reads what sessions compute:
--- then in_graph(a) makes it a part of their graph.
+-- Outside a traced function a loop is a program of its own. If it reads values of the sessions'
+-- graph, in_graph(a) makes it a part of that graph instead.
 local function at_once(f, in_graph, a, ...)
   local loop = func.func(function(...)
     local results = table.pack(pcall(f, ...))

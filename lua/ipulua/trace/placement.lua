@@ -11,8 +11,8 @@ local placement = {}
 
 local host <const> = -1 -- the core's number of the CPU
 
--- Fields of open scopes: device, ordinal, host (nil if no scope sets it); shard; outside, in an
--- outside_compilation_scope; attributes.
+-- Fields of open scopes: device (an ordinal or `host`; nil if no scope sets it), shard, attributes.
+-- outside: in an outside_compilation_scope.
 local here <const> = core.here
 
 ---The IPU's ordinal, or -1 for the CPU; nil outside of all scopes.

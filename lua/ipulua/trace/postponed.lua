@@ -1,4 +1,5 @@
--- Variables whose first value is made when it is wanted, whatever its size.
+-- Variables whose first value is computed at its first reading. So a priced model of any size needs
+-- no memory for them.
 
 local core = require "ipulua.core"
 local tracing = require "ipulua.trace.tracing"
@@ -8,7 +9,7 @@ local postponed = {}
 local makers = setmetatable({}, {__mode = "k"}) -- variable → function that gives its value
 local by_identity = setmetatable({}, {__mode = "v"}) -- identity → that variable
 
----The value of v is what make() gives, when somebody wants it.
+---Gives v the value make(), which is called at the first reading of v.
 ---@param v userdata
 ---@param make fun(): any
 function postponed.note(v, make)
@@ -20,8 +21,8 @@ local place_meta <const> = {__close = function(self)
   core.set_placement("stochastic_rounding", self.rounding)
 end}
 
--- To be closed: until then eager draws are those of another place, and nothing is rounded
--- stochastically.
+-- Until the result is closed, eager ops draw with this seed and count of draws, and nothing is
+-- rounded stochastically.
 local function at(seed, draws)
   local former_seed, former_draws = core.eager_place()
   local former = setmetatable({seed = former_seed, draws = former_draws,

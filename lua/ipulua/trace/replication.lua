@@ -125,8 +125,8 @@ function replication.traced() return innermost() end
 
 local queues = setmetatable({}, {__mode = "v"}) -- by identity of the core's queue
 
----Registers a queue, which is told its programs' number of replicas, and the elements that they
----enqueue: queue:set_replicas(n, {form, types}).
+---Registers a queue. A program that uses it calls queue:set_replicas(n, {form, types}) with its
+---number of replicas, and the form and types of the elements that it enqueues.
 function replication.remember(queue, handle) queues[handle:identity()] = queue end
 
 ---An infeed deals its elements to the same number of replicas in all programs.
@@ -148,9 +148,9 @@ end)
 
 local function at(line) return line and " (" .. line .. ")" or "" end
 
----The device that a program runs on: the one that its ops were made for, in whatever scope it is
----compiled or called. nil where all of it is the host's. Without such ops it is the one of the
----scope that it was traced in.
+---The device that a program runs on. Its ops decide it, not the scope in which it is compiled or
+---called. If no op has a device, it is the device of the scope of tracing. nil if the whole program
+---is the host's.
 ---@param entry table {name, program, replication}
 ---@param described table what the program says of itself
 ---@return integer?

@@ -44,7 +44,7 @@ local function seeds(who, what, dys, template)
     .. "nothing else", who, what), "type")
 end
 
--- ------------------------------------------------ who wants to know of gradients
+-- ------------------------------------------------ observers of gradients
 
 -- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
 
@@ -124,9 +124,10 @@ function tape.gradients(...)
   return xs_template.leaf and found or structure.rebuild(xs_template, found)
 end
 
----Records what is computed while it is open; then gradient() differentiates it for any variable or
----tensor of it, once unless persistent. In a compiled function and outside.
----Shapes: gradients have the shapes of what they are of
+---Records the ops that run while it is open. Then gradient() differentiates them by any recorded
+---variable or tensor. A tape gives gradients once, unless persistent is set. It works in compiled
+---functions and outside.
+---Shapes: each gradient has its source's shape
 ---Errors: an unknown argument: `ipu.GradientTape{persist = true}`
 ---Source: tf.GradientTape of TensorFlow 2.6
 ---@class GradientTape: Scope

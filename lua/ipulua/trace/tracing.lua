@@ -113,7 +113,7 @@ function tracing.end_root(results, name, runs)
   return program
 end
 
----Throw the innermost root trace away, as when only the types of its values were wanted.
+---Discards the innermost root trace, for example after only the types of its values were needed.
 function tracing.give_up_root()
   core.trace_give_up(core.trace_depth() - 1)
   pop()

@@ -1,6 +1,6 @@
--- Names that were given. Each stays taken when its bearer is gone, so that the next one's name
--- doesn't depend on when garbage was collected; names that differ in one number, as mostly those of
--- a script that makes things for ever, cost a bit each at most.
+-- Names that were given. A name stays taken when its object is gone, so that later names don't
+-- depend on garbage collection. A script that makes objects for ever mostly gives names that differ
+-- in one number. Each of these costs a bit at most.
 
 local used_names = {}
 
@@ -45,7 +45,7 @@ end
 ---@return {unique: fun(name: string): string}
 function used_names.new()
   local wanted = {}   -- name without its number → a set of numbers
-  local suffixes = {} -- name that was wanted again → the number to try next: all before are given
+  local suffixes = {} -- name asked for again → the number to try next: all before are given
 
   local function is_given(name)
     local rest, number = taken_apart(name)

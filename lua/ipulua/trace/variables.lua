@@ -51,7 +51,7 @@ local variable_spec <const> = {
     says = "how replicas' values of an ON_READ variable combine outside of programs"},
 }
 
--- Whether a shape is one that is wanted, in which -1 is any extent.
+-- Whether a shape agrees with the expected one, in which -1 is any extent.
 local function fits_shape(shape, wanted)
   for i, extent in ipairs(wanted) do
     if extent ~= -1 and extent ~= shape[i] then return false end
@@ -72,7 +72,7 @@ local function aggregate(v, a, value)
 end
 
 ---A variable with its value at once; initial_value may be a function that makes it.
----Shapes: that of initial_value; a scalar [] of a number.
+---Shapes: the shape of initial_value; of a number a scalar [].
 ---`ipu.Variable(ipu.ones{2, 2}):read_value()` → [2, 2]
 ---Errors: a symbolic initial value, one that the dtype can't hold, one that has not the shape
 ---wanted: `ipu.func(function(a) return ipu.Variable(a) end)(x)`,
@@ -177,8 +177,8 @@ session_graph.on_reset(function()
   variables.forget_names()
 end)
 
----Has the value given by f at once (where programs are only priced: when it is wanted), and again
----from each global_variables_initializer.
+---Gives v the value f() now, and again at each global_variables_initializer. If programs are only
+---priced, f is called at the first reading.
 function variables.with_initial_value(v, f)
   initialisers[v] = f
   if core.is_estimating() then postponed.note(v, f)
@@ -342,8 +342,8 @@ local function given_shape(name, a)
   blame.error("get_variable: 'shape' is missing for the variable '" .. name .. "'", "value")
 end
 
----The variable of that name in the scopes that are open: made now, or with reuse the one made
----before.
+---The variable of that name in the open scopes. It is made now, unless reuse says to use an earlier
+---one.
 ---Shapes: shape, or that of the initializer when it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than
 ---before: `ipu.get_variable "unshaped"`

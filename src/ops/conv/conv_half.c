@@ -36,7 +36,7 @@ static int64_t join(int64_t outer, const int64_t extent[SPATIAL], const int64_t 
 
 static int64_t count_of(const int64_t extent[SPATIAL]) { return extent[0] * extent[1] * extent[2]; }
 
-/* The image position that tap meets at result position `to`; false: padding. */
+/* The image position that tap reads for result position `to`; false: padding. */
 static bool image_position(const Window *w, const int64_t to[SPATIAL], const int64_t tap[SPATIAL],
                            int64_t at[SPATIAL]) {
   for (int d = 0; d < SPATIAL; d++) {
@@ -46,7 +46,7 @@ static bool image_position(const Window *w, const int64_t to[SPATIAL], const int
   return true;
 }
 
-/* The result position at which tap meets image position `from`. */
+/* The result position for which tap reads image position `from`. */
 static bool result_position(const Window *w, const int64_t from[SPATIAL],
                             const int64_t tap[SPATIAL], int64_t at[SPATIAL]) {
   for (int d = 0; d < SPATIAL; d++) {

@@ -56,7 +56,7 @@ typedef struct ProductRun {
   const Call *call;
   const Product *product;
   GemmPlan plan;
-  Gemm gemm; /* the matrix at hand, when chunks are shared out */
+  Gemm gemm; /* the current matrix, when its chunks are shared out */
   char *shared, *slots;
   size_t shared_bytes, slot_bytes;
   int64_t count, slot_total; /* matrices or chunks; slots that there is room for */

@@ -88,8 +88,8 @@ static Value *trailing_one(Graph *g, Value *x) {
   return ops_reshape(g, x, &t);
 }
 
-/* Gradients of one row's loss: softmax - labels by the logits, -log p by the labels. The first
- * one's own gradient is a softmax's. */
+/* Gradients of one row's loss: softmax - labels by the logits, -log p by the labels. The second
+ * derivative by the logits is the gradient of softmax. */
 static void grad_dense(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *labels = n->in[LABELS], *logits = n->in[LOGITS];
   int64_t last = logits->type.rank - 1;

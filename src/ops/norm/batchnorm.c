@@ -37,7 +37,8 @@ static Status infer_batch(Error *e, Node *n) {
                 shape_text(x, text));
   if (s == OK) s = axis_check(e, "axis", n->attr[AXIS].i, x->rank, &axis);
   if (s != OK) return s;
-  if (n->in_count == MEAN + 1) return fail(e, ERR_INVALID_ARGUMENT, "mean comes with variance");
+  if (n->in_count == MEAN + 1)
+    return fail(e, ERR_INVALID_ARGUMENT, "mean is given without variance; give both or none");
   int64_t channels = x->shape[axis];
   static const char *const names[] = {"x", "gamma", "beta", "mean", "variance"};
   for (int i = GAMMA; s == OK && i <= VARIANCE; i++)

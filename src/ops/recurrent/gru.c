@@ -1,4 +1,4 @@
-/* The gated recurrent unit; rnn.h has what it shares. */
+/* The gated recurrent unit. rnn.h has the parts that all recurrences share. */
 #include "ops/recurrent/rnn.h"
 
 enum { RESET_AFTER = ZERO_OUTPUT + 1 };

@@ -1,4 +1,4 @@
-/* The long short-term memory; rnn.h has what it shares. */
+/* The long short-term memory. rnn.h has the parts that all recurrences share. */
 #include "ops/recurrent/rnn.h"
 
 enum { L_X, L_KERNEL, L_RECURRENT, L_BIAS, L_H, L_C, L_MASK };

@@ -1,5 +1,5 @@
-/* The simple recurrence, h = activation(x kernel + h recurrent + bias); rnn.h has what it
- * shares. */
+/* The simple recurrence, h = activation(x kernel + h recurrent + bias). rnn.h has the parts that
+ * all recurrences share. */
 #include "ops/recurrent/rnn.h"
 
 enum { S_X, S_KERNEL, S_RECURRENT, S_BIAS, S_H, S_MASK };

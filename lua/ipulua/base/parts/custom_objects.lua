@@ -75,7 +75,7 @@ local function is_object(value) return type(value) == "function" or class.is_cla
 local function check_objects(who, list)
   for name, value in pairs(list) do
     if type(name) ~= "string" or not is_object(value) then
-      blame.error(string.format("%s: names of classes or functions are wanted, got %s = %s", who,
+      blame.error(string.format("%s: expected names of classes or functions, got %s = %s", who,
         tostring(name), args.describe(value)),
         "type")
     end
@@ -140,7 +140,7 @@ function custom_objects.register_keras_serializable(...)
   local a = args.check("register_keras_serializable", register_rows, ...)
   local object = a.object
   if not is_object(object) then
-    blame.error("register_keras_serializable: a class or a function is wanted, got "
+    blame.error("register_keras_serializable: expected a class or a function, got "
       .. args.describe(object), "type")
   end
   local name = a.name or class.is_class(object) and object.__name
@@ -172,7 +172,7 @@ local name_rows <const> = {{"object", {"table", "function"}}}
 function custom_objects.get_registered_name(...)
   local object = args.check("get_registered_name", name_rows, ...).object
   if not is_object(object) then
-    blame.error("get_registered_name: a class or a function is wanted, got "
+    blame.error("get_registered_name: expected a class or a function, got "
       .. args.describe(object), "type")
   end
   return custom_objects.name_of(object)

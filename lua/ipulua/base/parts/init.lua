@@ -379,7 +379,7 @@ function parts.want_config(c, config)
       "from_config: it is called of a class with a colon, as in Dense:from_config(config)", "type")
   end
   if not args.is_plain(config) then
-    blame.error(string.format("%s:from_config: a config as get_config() gives it is wanted, got %s",
+    blame.error(string.format("%s:from_config: expected a config as get_config() gives it, got %s",
       c.__name, args.describe(config)), "type")
   end
 end
@@ -451,7 +451,7 @@ function parts.give(which, module, about)
   function module.deserialize(config, objects)
     if type(config) ~= "string"
       and not (args.is_plain(config) and type(config.class_name) == "string") then
-      blame.error("deserialize: a name or {class_name =, config =} is wanted, got "
+      blame.error("deserialize: expected a name or {class_name =, config =}, got "
         .. args.describe(config), "type")
     end
     local options = {custom_objects = custom_objects.given(objects),

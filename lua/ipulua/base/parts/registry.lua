@@ -19,7 +19,8 @@ local load -- see registry.load_by
 ---@param f fun(kind: string)
 function registry.load_by(f) load = f end
 
----Makes a module of parts known; of a kind that several files hold, each adds its own.
+---Registers a module of parts of a kind. If several files have parts of one kind, each registers
+---its own.
 ---@param kind string
 ---@param module table classes and functions by name
 function registry.enter(kind, module)

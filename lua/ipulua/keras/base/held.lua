@@ -1,4 +1,4 @@
--- Whether a weight's dtype can hold what it is to be set to.
+-- Whether a weight's dtype can hold a new value.
 
 local core = require "ipulua.core"
 
@@ -13,8 +13,8 @@ local function same_values(a, b)
   return core.ops.reduce_all(equal):item()
 end
 
--- Between floats rounding is wanted, as that of a float32 model loaded into a float16 one; but
--- nothing may become infinite or be cut to the greatest number there is.
+-- Between floats rounding is allowed, for example when float32 weights are loaded into a float16
+-- model. But no number may become infinite or be cut to the greatest one.
 local function is_held(t, cast)
   local back <const>, ops <const> = cast:cast(t.dtype), core.ops
   if not (t.dtype:find("float") and cast.dtype:find("float")) then return same_values(t, back) end

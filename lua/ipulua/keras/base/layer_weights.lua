@@ -160,7 +160,7 @@ end
 function Layer:set_weights(values)
   local weights = self.weights
   if type(values) ~= "table" then
-    blame.error("set_weights: a list of tensors is wanted, got " .. args.describe(values), "type")
+    blame.error("set_weights: expected a list of tensors, got " .. args.describe(values), "type")
   end
   if #values ~= #weights then
     blame.error(string.format("set_weights: layer '%s' has %s, but %s given", self.name,

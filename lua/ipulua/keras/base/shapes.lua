@@ -97,8 +97,8 @@ function shapes.fit_weight(weight, values)
     fits = fits and (shape[i] == 1 or shape[i] == values.shape[i])
   end
   if not fits then
-    blame.error(string.format("sample_weight has the shape %s, the losses %s: one weight for each "
-      .. "is wanted",
+    blame.error(string.format("sample_weight has the shape %s, the losses %s; give "
+      .. "one weight for each loss",
       shapes.text(weight.shape), shapes.text(values.shape)), "value")
   end
   return weight

@@ -183,7 +183,7 @@ function CallbackList:init(list, model, params)
   self.list, self.model = {}, model
   if class.is_a(list, Callback) or class.is_a(list, CallbackList) then list = {list} end
   if list ~= nil and not args.is_plain(list) then
-    blame.error("callbacks: a callback or a list of them is wanted, got "
+    blame.error("callbacks: expected a callback or a list of them, got "
       .. args.describe(list), "type")
   end
   local places = {} -- there may be gaps: callbacks = {wanted and one or nil, another}

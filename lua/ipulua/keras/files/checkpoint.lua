@@ -55,7 +55,7 @@ end
 
 local function check(key, value)
   if type(key) ~= "string" then
-    blame.error(string.format("Checkpoint: what is saved is given by name, as in {model = m, "
+    blame.error(string.format("Checkpoint: each part to save has a name, as in {model = m, "
       .. "optimizer = opt}; %s has none",
       args.describe(value)), "type")
   end
@@ -82,7 +82,7 @@ end
 
 function Checkpoint:init(objects)
   if objects ~= nil and not args.is_plain(objects) then
-    blame.error("Checkpoint: a table of what is saved is wanted, such as {model = m, optimizer = "
+    blame.error("Checkpoint: expected a table of the parts to save, as in {model = m, optimizer = "
       .. "opt}, got "
       .. args.describe(objects), "type")
   end
@@ -378,7 +378,7 @@ function Checkpoint:restore(...)
   local state_of <const> = saved.state
   if type(state_of.random) ~= "table" or type(state_of.values) ~= "table"
     or math.type(state_of.save_counter or 0) ~= "integer" then
-    blame.error(string.format("Checkpoint.restore: '%s/state.json' is none of a Checkpoint",
+    blame.error(string.format("Checkpoint.restore: '%s/state.json' was not written by a Checkpoint",
       saved.path), "value")
   end
   local commit <const> = checkpoint.plan("Checkpoint.restore", list, saved)

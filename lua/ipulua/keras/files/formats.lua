@@ -69,7 +69,7 @@ end
 ---@return WeightsFormat
 function formats.of(who, path, writes)
   if path == "" then
-    blame.error(who .. ": the path of a file is wanted, got " .. args.describe(path), "type")
+    blame.error(who .. ": expected the path of a file, got " .. args.describe(path), "type")
   end
   local row = formats.find(path)
   if row and (row.write or not writes) then return row end

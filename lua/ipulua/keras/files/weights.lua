@@ -98,7 +98,7 @@ function weights.collect(who, tensors, entries)
   local order = {}
   for i, entry in ipairs(entries) do
     if tensors[entry.path] then
-      blame.error(string.format("%s: two of what is saved would be called '%s' in the file; give "
+      blame.error(string.format("%s: two weights would both be called '%s' in the file; give "
         .. "one another name", who, entry.path), "value")
     end
     tensors[entry.path] = entry.variable:read_value()

@@ -199,7 +199,7 @@ function IntegerLookup:adapt(given)
   elseif args.is_tensor(given) or args.is_list(given) then
     count_values(self, counts, documents, given)
   else
-    blame.error("adapt: a tensor, a list or a dataset is wanted, got "
+    blame.error("adapt: expected a tensor, a list or a dataset, got "
       .. args.describe(given), "type")
   end
   local tokens = modes.most_frequent(counts, self.max_tokens
@@ -244,7 +244,7 @@ end
 function IntegerLookup:call(x)
   local tokens = known_tokens(self)
   if not args.is_tensor(x) then
-    blame.error(string.format("layer '%s': a tensor of integers is wanted, got %s", self.name,
+    blame.error(string.format("layer '%s': expected a tensor of integers, got %s", self.name,
       args.describe(x)), "type")
   end
   if self.invert then return values_of(self, class_numbers(x)) end

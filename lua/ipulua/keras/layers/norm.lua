@@ -287,7 +287,7 @@ end
 ---Takes mean and variance from data: a tensor, or a dataset of batches.
 function Normalization:adapt(data)
   if not args.is_tensor(data) and not class.is_a(data, Dataset) then
-    blame.error("adapt: a tensor or a dataset of batches is wanted, got "
+    blame.error("adapt: expected a tensor or a dataset of batches, got "
       .. args.describe(data), "type")
   end
   local list = {}

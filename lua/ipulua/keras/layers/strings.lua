@@ -29,7 +29,7 @@ local function as_text(who, value)
     end
     return table.concat(parts)
   end
-  blame.error(string.format("%s: a string, or the bytes of one, is wanted, got %s", who,
+  blame.error(string.format("%s: expected a string, or the bytes of one, got %s", who,
     args.describe(value)), "type")
 end
 
@@ -225,7 +225,7 @@ local function inverted(self, x)
   local list = self:get_vocabulary()
   local function word(i) return list[i + 1] or self.oov_token end
   if not core.is_tensor(x) then
-    blame.error("StringLookup: with 'invert' numbers are wanted, got " .. args.describe(x), "type")
+    blame.error("StringLookup: with 'invert' expected numbers, got " .. args.describe(x), "type")
   end
   local function inverse(value)
     if type(value) ~= "table" then return word(value) end

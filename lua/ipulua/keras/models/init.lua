@@ -70,7 +70,7 @@ end
 ---@return Model
 function models.model_from_config(config, objects)
   if not args.is_plain(config) then
-    blame.error("model_from_config: a config as get_config() gives it is wanted, got "
+    blame.error("model_from_config: expected a config as get_config() gives it, got "
       .. args.describe(config), "type")
   end
   local class_name = config.class_name or (config.inputs or config.input_layers) and "Functional"

@@ -129,7 +129,7 @@ function Model:get_layer(name, options)
   if type(name) == "table" then options, name = name, nil end
   name = name or type(options) == "table" and (options.name or options.index) or nil
   if type(name) ~= "string" and math.type(name) ~= "integer" then
-    blame.error("get_layer: a layer's name or position is wanted, got "
+    blame.error("get_layer: expected a layer's name or position, got "
       .. args.describe(name), "type")
   end
   local layers = self.layers

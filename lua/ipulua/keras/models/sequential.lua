@@ -125,7 +125,7 @@ function Sequential:add(layer)
   end
   if class.is_class(layer) then layer = layer() end
   if not class.is_a(layer, Layer) then
-    blame.error("Sequential.add: a layer is wanted, got " .. args.describe(layer)
+    blame.error("Sequential.add: expected a layer, got " .. args.describe(layer)
       .. texts.hint(layer), "type")
   end
   if layer.__name == "InputLayer" then

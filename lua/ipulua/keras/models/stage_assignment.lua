@@ -298,7 +298,7 @@ end
 ---@param list any[] integers or assignments
 function methods:set_pipeline_stage_assignment(list)
   if type(list) ~= "table" then
-    blame.error("set_pipeline_stage_assignment: a list is wanted, got "
+    blame.error("set_pipeline_stage_assignment: expected a list, got "
       .. args.describe(list), "type")
   end
   if list.assignment and #list == 0 then list = list.assignment end

@@ -53,7 +53,8 @@ local function source(g, r, arguments)
     end
     return g:known(r.tensor)
   end
-  blame.error("onnx.export: a value of another function is used", "not_implemented")
+  blame.error("onnx.export: the model reads a value that another function computes",
+    "not_implemented")
 end
 
 local function convert_record(g, r, values)
@@ -140,9 +141,8 @@ end
 local function specs_of(model, batch_size)
   local inputs = model.inputs
   if not inputs then
-    blame.error(string.format("onnx.export: the inputs of model '%s' are not known; a functional "
-      .. "model or a Sequential that was "
-      .. "built is wanted", model.name), "value")
+    blame.error(string.format("onnx.export: the inputs of model '%s' are not known; build it, "
+      .. "or export a functional model", model.name), "value")
   end
   local specs = {}
   for i, t in ipairs(inputs) do
@@ -179,7 +179,7 @@ local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "stri
 return function(...)
   local a = args.check("onnx.export", rows, ...)
   if type(a.model) ~= "table" or not a.model.get_weights then
-    blame.error("onnx.export: a Keras model is wanted, got " .. args.describe(a.model), "type")
+    blame.error("onnx.export: expected a Keras model, got " .. args.describe(a.model), "type")
   end
   if a.batch_size and a.batch_size < 1 then
     blame.error("onnx.export: 'batch_size' must be positive, got " .. a.batch_size, "value")

@@ -235,7 +235,7 @@ local modes <const> = {
 -- A frame of large integers is made of a tensor: the op's own number is a float.
 local function pad_constant(n, v, before, behind, value)
   if value and core.is_symbolic(value) then
-    refuse(n, "a number is wanted that is known in advance")
+    refuse(n, "expected a number that is known in advance")
   end
   local fill, pairs_of = value and number(n, value) or 0, {}
   for i = 1, #v.shape do pairs_of[i] = {before[i], behind[i]} end

@@ -27,7 +27,7 @@ end
 function tools.number(n, v)
   if not v then return nil end
   if core.is_symbolic(v) or v.size ~= 1 then
-    tools.refuse(n, "a number is wanted that is known in advance")
+    tools.refuse(n, "expected a number that is known in advance")
   end
   return ops.reshape(v, {}):item()
 end

@@ -203,7 +203,7 @@ end
 ---@return userdata
 function Optimizer:value_of(v)
   if not core.is_variable(v) then
-    blame.error("value_of: a variable is wanted, got " .. args.describe(v), "type")
+    blame.error("value_of: expected a variable, got " .. args.describe(v), "type")
   end
   local dtype = self:dtype_of(v)
   return dtype == v.dtype and v or ops.cast(v, dtype)

@@ -51,8 +51,8 @@ function gradients.read(self, first, second)
   local grads, vars, missing = {}, {}, {}
   local function add(g, v)
     if not core.is_variable(v) then
-      blame.error("apply_gradients: a list of pairs {gradient, variable}, or gradients and "
-        .. "variables, is wanted; got "
+      blame.error("apply_gradients: expected a list of pairs {gradient, variable}, or "
+        .. "gradients and variables, got "
         .. args.describe(v), "type")
     end
     if core.is_value(g) then
@@ -62,7 +62,7 @@ function gradients.read(self, first, second)
     end
   end
   if type(first) ~= "table" then
-    blame.error("apply_gradients: a list of gradients is wanted, got "
+    blame.error("apply_gradients: expected a list of gradients, got "
       .. args.describe(first), "type")
   end
   if args.is_plain(second) and second[1] ~= nil then

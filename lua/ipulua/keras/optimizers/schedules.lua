@@ -63,8 +63,8 @@ local PiecewiseConstantDecay = declare("PiecewiseConstantDecay",
   {{"boundaries", "list"}, {"values", "list"}})
 function PiecewiseConstantDecay:setup()
   if #self.values ~= #self.boundaries + 1 then
-    blame.error(string.format("PiecewiseConstantDecay: %s wanted for %s, got %d",
-      counted(#self.boundaries + 1, "value is", "values are"),
+    blame.error(string.format("PiecewiseConstantDecay: expected %s for %s, got %d",
+      counted(#self.boundaries + 1, "value"),
       counted(#self.boundaries, "boundary", "boundaries"), #self.values), "value")
   end
 end

@@ -111,12 +111,12 @@ local function check_split(who, a)
     blame.error(who .. ": 'validation_split' and 'subset' are given together", "value")
   end
   if a.validation_split and a.shuffle and not a.seed then
-    blame.error(who .. ": a 'seed' is wanted beside 'validation_split', so that both subsets are "
+    blame.error(who .. ": 'seed' is needed beside 'validation_split', so that both subsets are "
       .. "drawn from one order; or shuffle = false", "value")
   end
 end
 
--- Positions of the files that are wanted, in their order.
+-- Positions of the files of a subset, in their order.
 local function chosen(who, a, count)
   local order = {}
   for i = 1, count do order[i] = i end
@@ -148,7 +148,7 @@ local function check_binary(who, a, names)
   end
 end
 
--- Paths and labels of the files that are wanted, and the classes' names.
+-- Paths and labels of the files of a subset, and the classes' names.
 local function wanted(who, a)
   check_split(who, a)
   local paths, labels, names = files_of(who, a)
@@ -165,7 +165,7 @@ local label_forms <const> = {
   categorical = function(y, classes) return ops.cast(ops.one_hot(y, classes), "float32") end,
 }
 
--- Batches with the labels in the form that is wanted; x is turned by `form`.
+-- Batches with labels in the form of label_mode. `form` converts x.
 local function batches(who, a, dataset, names, paths, form)
   if a.shuffle then dataset = dataset:shuffle(8 * a.batch_size, {seed = a.seed}) end
   local label = label_forms[a.label_mode]

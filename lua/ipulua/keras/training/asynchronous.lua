@@ -1,5 +1,5 @@
--- Asynchronous callbacks: an execution runs as a job, and the callbacks of each of its steps are
--- called as the step's values arrive by an outfeed, once for each replica.
+-- Asynchronous callbacks. An execution runs as a job, and each step sends its values by an outfeed,
+-- once for each replica. The callbacks of a step are called when these arrive.
 
 local compiled = require "ipulua.keras.training.compiled"
 local logs = require "ipulua.keras.training.logs"

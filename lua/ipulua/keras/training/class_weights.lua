@@ -56,8 +56,8 @@ function class_weights.apply(dataset, class_weight)
   end)
 end
 
----Of class_weight: raises the words for labels of a dataset that have no weight. The dataset meets
----them as a gather outside of the table of weights.
+---A handler of errors of a dataset with class_weight. A label without a weight makes the dataset's
+---gather read outside of the table of weights. The handler raises an error that names the class.
 ---@param class_weight table<integer, number>
 ---@return fun(problem: any)
 function class_weights.explain(class_weight)
@@ -72,8 +72,8 @@ function class_weights.explain(class_weight)
   end
 end
 
----Labels in memory are looked through for classes that have no weight; labels of a dataset are met
----while it is read.
+---Raises an error if labels in memory have a class without a weight. Labels of a dataset are
+---checked while it is read.
 ---@param who string
 ---@param class_weight table<integer, number>
 ---@param y any

@@ -45,7 +45,7 @@ end
 
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics,
 ---steps_per_execution, max_programs.
----Shapes: what the model gives for labels of the loss' shape
+---Shapes: outputs and labels have the shapes that the loss takes
 ---Errors: an unknown optimizer, loss or metric, a loss for an output that there is not:
 ---`model:compile{optimizer = "sgdd"}`
 ---@param ... any

@@ -1,5 +1,5 @@
--- What compile was given, brought into the shape of a model's outputs when these are known: a loss
--- and metrics for each output, and the running means that training reports.
+-- The arguments of compile. When a model's outputs are known, they are arranged by output: a loss
+-- and metrics for each, and the running means that training reports.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -1,5 +1,5 @@
 -- run_eagerly: the steps of a model op by op, so that Lua code in them sees numbers. Elements come
--- from the infeed as programs read it, and random ops draw what they would in the program.
+-- from the infeed as for programs. Random ops draw the same numbers as in the program.
 
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"

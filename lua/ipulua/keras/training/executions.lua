@@ -1,5 +1,5 @@
--- The program that a run executes next: the one of its whole batches, the one of a smaller batch at
--- the end, or none if the data has ended.
+-- Chooses the program that a run executes next. A run has a program for whole batches, and one for
+-- a smaller batch at the end of the data.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -45,8 +45,8 @@ end
 
 local most_programs <const> = 64 -- of a model that was not compiled
 
--- Of too many programs beside the run's own the one that ran longest ago goes. When its shape comes
--- again, it goes on with its random numbers.
+-- If there are too many programs beside the run's own, drops the one that ran longest ago. A new
+-- program of its shape continues its random numbers.
 local function leave_oldest(model, run, name)
   local order = run.order or {}
   run.order = order

@@ -1,5 +1,5 @@
--- What fit, evaluate and predict are fed with: datasets, or tensors that become one; and how many
--- steps of it make an epoch and an execution.
+-- The data of fit, evaluate and predict: a dataset, or tensors that become one. Also the numbers of
+-- steps of an epoch and of an execution.
 
 local args = require "ipulua.base.args"
 local assignment = require "ipulua.keras.models.stage_assignment"
@@ -45,7 +45,7 @@ local function as_tensors(value, who, depth)
     for _, key in ipairs(nest.keys(value)) do out[key] = as_tensors(value[key], who, depth) end
     return out
   end
-  blame.error(who .. ": tensors or a dataset are wanted, got " .. args.describe(value)
+  blame.error(who .. ": expected tensors or a dataset, got " .. args.describe(value)
     .. texts.hint(value), "type")
 end
 
@@ -109,8 +109,9 @@ local function first_types(dataset, who)
   return types
 end
 
--- Elements of a dataset whose last batch may be smaller, or whose number is unknown, are gathered:
--- an execution begins when all that it reads is there. Returns the extent of whole batches.
+-- If the last batch of a dataset may be smaller, or their number is unknown, elements are gathered.
+-- An execution then begins when all elements that it reads are in the queue. Returns the extent of
+-- whole batches.
 local function gather(dataset, who)
   rawset(dataset, "first_types", nil)
   if has_any_shape(dataset.handle:types()) then

@@ -102,7 +102,7 @@ local function program_for(self, feed, run, depth)
   return programs.open(self, "train", feed, run.per_execution, wants_logs, depth)
 end
 
--- ------------------------------------------------ what is said
+-- ------------------------------------------------ words of messages
 
 -- The sentence about a step is useful if there are replicas, stages or accumulated steps.
 local function is_of_ipus(self, run)

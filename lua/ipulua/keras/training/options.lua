@@ -28,7 +28,7 @@ local function one_table(who, ...)
   local given = ...
   if select("#", ...) == 1 and args.is_plain(given) and #given == 0 then return given end
   if select("#", ...) == 0 then return {} end
-  blame.error(who .. ": a table of named options is wanted", "type")
+  blame.error(who .. ": expected a table of named options", "type")
 end
 
 local function refuse_keys(who, given, refusals)

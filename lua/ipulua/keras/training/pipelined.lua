@@ -171,7 +171,7 @@ end
 
 -- ------------------------------------------------ looking
 
--- The program of a kind that a model has made with its pipeline, if any.
+-- The model's pipelined program of this kind ("train", "test" or "predict"), nil if it has none.
 local function made_program(model, kind)
   for _, key in ipairs(structure.sorted_keys(model._programs)) do
     local program = model._programs[key].program

@@ -120,7 +120,7 @@ function programs.of_batch(model, name, f)
   return entry.f
 end
 
----A program whose run goes on with another dataset of such elements.
+---Continues the run of a program with another dataset of the same types of elements.
 ---@param model Model
 ---@param mode "train"|"test"|"predict"
 ---@param entry ProgramEntry

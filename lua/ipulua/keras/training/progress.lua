@@ -1,13 +1,13 @@
--- The progress of fit, evaluate and predict, on standard output; what programs read (json) on
--- standard error.
+-- The progress of fit, evaluate and predict. Lines for people are on standard output, JSON for
+-- programs on standard error.
 --
 --   classic   3/10 [=======>......................] - ETA: 12s - loss: 0.2345
 --   modern    3/10 ━━━━━━━━━━━━━━━━━━━━ 12s 2s/step - loss: 0.2345
 --
--- Modes (IPULUA_PROGRESS): "bar" draws one line again and again; "line" writes whole lines only,
--- one at the end and one every ten seconds before it; "json" writes an object a line, at most two
--- each second; "off" writes nothing; "auto" is "bar" on a terminal, "line" elsewhere, and "off"
--- where programs are only priced.
+-- Modes (IPULUA_PROGRESS): "bar" draws one line again and again. "line" writes a line every ten
+-- seconds and one at the end. "json" writes an object a line, at most two each second. "off" writes
+-- nothing. "auto" is "bar" on a terminal, "line" elsewhere, and "off" where programs are only
+-- priced.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -28,7 +28,7 @@ local modes <const> = {auto = true, bar = true, line = true, json = true, off = 
 -- Seconds from any origin. Plain Lua counts whole ones; a host program hands in a better clock.
 local default_clock = os.time
 
----Sets the clock of bars that are given none; nil goes back to os.time.
+---Sets the clock of bars that have none of their own. nil sets os.time.
 ---@param clock (fun(): number)?
 function progress.set_clock(clock)
   default_clock = clock or os.time

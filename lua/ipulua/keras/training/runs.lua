@@ -54,7 +54,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field started boolean? whether an epoch has begun
 ---@field validation Dataset?
 
----A bar for that many steps; nil where none is wanted.
+---A progress bar for that many steps, nil if verbose asks for none.
 ---@param verbose any
 ---@param target integer
 ---@param epoch integer?

@@ -1,5 +1,5 @@
--- What a compiled model trains: `trainable` takes effect where the model is compiled, as in Keras,
--- so that two models can share layers that one of them trains and the other doesn't.
+-- The weights that a compiled model trains. As in Keras, `trainable` takes effect when the model is
+-- compiled. So of two models that share layers, one may train them and the other not.
 
 local keep = require("ipulua.keras.base.layer_fields").keep
 local log = require "ipulua.base.log"

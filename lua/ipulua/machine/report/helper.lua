@@ -64,7 +64,7 @@ end
 function ReportHelper:find_report()
   local list = self:find_reports()
   if #list ~= 1 then
-    blame.error(string.format("find_report: exactly one report is wanted in %s, found %d",
+    blame.error(string.format("find_report: expected exactly one report in %s, found %d",
       self.directory, #list), "runtime")
   end
   return list[1]

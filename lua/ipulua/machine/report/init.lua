@@ -17,9 +17,9 @@ local start = require "ipulua.base.start"
 
 local report = {}
 
--- ------------------------------------------------ what is wanted
+-- ------------------------------------------------ which reports to write
 
----{directory, graph, execution, runs} when a profile is wanted, else nil.
+---{directory, graph, execution, runs} if a profile is to be written, else nil.
 ---@return table?
 function report.wanted()
   if start.options.profile then
