@@ -21,7 +21,7 @@ describe("CSV", function()
     .. "45,Rome, 7 ,1\n"
 
   it("of numbers with missing cells wants to know what they become", function()
-    for _, cell in ipairs{"", "NA", "N/A", "null", " "} do
+    for _, cell in ipairs{"", "NA", "N/A", "n/a", "null", "NULL", " "} do
       command.write(path, "a,b\n1,2\n" .. cell .. ",4\n")
       for _, dtype in ipairs{"float32", "int32"} do
         assert.error_matches(function() data.from_csv(path, {dtype = dtype}) end,
@@ -65,6 +65,13 @@ describe("CSV", function()
     local some = data.read_csv(path, {columns = {"city"}})
     assert.is_nil(some.age)
     assert.equal(3, #some.city)
+  end)
+
+  it("counts lines whatever ends them", function()
+    for _, ending in ipairs{"\n", "\r\n", "\r"} do
+      command.write(path, table.concat({"a,b", "1,2", "", '"3",4', "5,x", "6,7"}, ending) .. ending)
+      assert.error_matches(function() data.from_csv(path) end, "line 5, column 2: 'x' is no number")
+    end
   end)
 
   it("is told where a cell is missing, in words too", function()

@@ -98,6 +98,27 @@ describe("dataset sources", function()
     assert.same({shape = {}, dtype = "int64"}, data.range(3).element_spec)
   end)
 
+  -- So many numbers when it is opened first, none later; and how often it was opened.
+  local function once(n)
+    local count = {starts = 0}
+    return data.from_generator(function()
+      count.starts = count.starts + 1
+      local left = count.starts == 1 and n or 0
+      return function()
+        left = left - 1
+        return left >= 0 and left + 0.0 or nil
+      end
+    end, {output_types = "float32", output_shapes = {}}), count
+  end
+
+  it("repeat_n ends at an empty epoch, whatever the epochs before had", function()
+    for n = 0, 2 do
+      local ds, count = once(n)
+      assert.equal(({"", "0.0", "1.0; 0.0"})[n + 1], elements(ds:repeat_n(40)))
+      assert.equal(n > 0 and 2 or 1, count.starts)
+    end
+  end)
+
   it("from_generator starts f anew each time", function()
     local count = {}
     local ds = counted(2, count)

@@ -79,6 +79,34 @@ describe("random chains of stages", function()
     end)
   end
 
+  -- A batch in which an element fails is one that fails, also if it is short and would be dropped.
+  local function sums(list, n, drop)
+    local out = {}
+    for first = 1, #list, n do
+      local last <const> = math.min(first + n - 1, #list)
+      local sum = 0
+      for i = first, last do
+        sum = (sum == failed or list[i] == failed) and failed or sum + list[i]
+      end
+      if sum == failed or not drop or last == first + n - 1 then out[#out + 1] = sum end
+    end
+    return out
+  end
+
+  it("give whole batches, from any one on, whatever fails in those before", function()
+    for seed = 1, 120 do
+      local ds, list, words = chains.make(seed, 12 + seed % 3 * 15, {})
+      local n <const>, drop <const> = seed % 4 + 2, seed % 2 == 0
+      local batches = ds:batch(n, {drop_remainder = drop})
+      local want = sums(list, n, drop)
+      for left = 0, 3 do
+        local got = batches:skip(left):map(function(x) return ipu.reduce_sum(x) end)
+        assert.equal(texts(table.move(want, left + 1, #want, 1, {})), texts(read(got:iterator())),
+          string.format("seed %d, %s, batches of %d from %d", seed, words, n, left))
+      end
+    end
+  end)
+
   it("keep every element through a shuffle", function()
     for seed = 1, 60 do
       local ds, list, words = chains.make(seed, 12 + seed % 3 * 15, {buffer = true})

@@ -96,7 +96,7 @@ end)
 describe("functions that docs/performance.md tells to look for in a profile", function()
   run_if("are symbols of the command", function()
     local text, count = command.read("docs/performance.md"):match(
-      "symbols are kept:\n\n```.-```\n\n(.-)\n\n"), 0
+      "keeps its symbols:\n\n```.-```\n\n(.-)\n\n"), 0
     local symbols = command.run{"nm", "--defined-only", command.ipulua}.out:gsub("%d+", "N")
     for name, more in text:gmatch("`([%w_]+)([^`]*)`") do
       count = count + 1

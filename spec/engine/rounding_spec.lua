@@ -56,6 +56,31 @@ describe("stochastic rounding", function()
     assert.same(b, f(one, thousandth):totable())
   end)
 
+  -- Of what a program makes of a step: a chain, one op, the end of a product.
+  it("differs from run to run in every kind of step", function()
+    local wide <const> = ipu.random.normal({64, 64}, {seed = 1})
+    local kinds <const> = {
+      chain = function(x) return ipu.cast(ipu.tanh(x) * 1.0001, "float16") end,
+      op = function(x) return ipu.reduce_sum(ipu.cast(x, "float16"), {axis = 0}) end,
+      product = function(x) return ipu.cast(ipu.matmul(x, x), "float16") end,
+      ["product and more"] = function(x)
+        return ipu.cast(ipu.nn.relu(ipu.matmul(x, x) + 0.3), "float16")
+      end,
+    }
+    for kind, f in pairs(kinds) do
+      local program = ipu.func(function(x)
+        local _ <close> = ipu.stochastic_rounding(true)
+        return f(x)
+      end)
+      local function two() return {program(wide):totable(), program(wide):totable()} end
+      ipu.reset_ipu_seed(3)
+      local made = two()
+      assert.not_same(made[1], made[2], kind)
+      ipu.reset_ipu_seed(3)
+      assert.same(made, two(), kind)
+    end
+  end)
+
   it("belongs to an op's place in its program", function()
     local x = ipu.full({4096}, 1.0003)
     local function rounded(before, after)

@@ -158,6 +158,82 @@ describe("fit", function()
     assert.matches("must hold all classes", message_of(a.fit, a, incomplete))
   end)
 
+  -- Classes along the last axis, of samples and of their steps.
+  it("row 215: weighs classes as the weights of their samples, in all forms of labels", function()
+    local function whole(list) return ipu.tensor(list, {dtype = "int32"}) end
+    local classes <const> = whole{0, 1, 2, 2, 1, 0}
+    local steps <const> = whole{{0, 1}, {2, 2}, {1, 0}, {2, 0}, {1, 1}, {0, 2}}
+    local forms <const> = {
+      {"numbers", {2}, classes, classes}, {"a column", {2}, classes, ipu.expand_dims(classes, -1)},
+      {"one-hot", {2}, classes, ipu.one_hot(classes, 3)},
+      {"one-hot steps", {2, 4}, steps, ipu.one_hot(steps, 3)},
+    }
+    for _, form in ipairs(forms) do
+      local what, shape, of_class, labels = table.unpack(form)
+      local function trained(options)
+        local model = keras.Sequential{layers.Dense{3, activation = "softmax", input_shape = shape,
+          kernel_initializer = "zeros"}}
+        model:compile{optimizer = keras.optimizers.SGD(0.5), loss = what:find "one%-hot"
+          and "categorical_crossentropy" or "sparse_categorical_crossentropy"}
+        options.batch_size, options.shuffle = 3, false
+        model:fit(ipu.random.normal({6, table.unpack(shape)}, {seed = 4}), labels, quiet(options))
+        return model.weights[1]:totable()
+      end
+      local weights = ipu.gather(ipu.tensor{1, 3, 0.5}, of_class)
+      local weighed = trained{sample_weight = weights}
+      assert.same(weighed, trained{class_weight = {[0] = 1, 3, 0.5}}, what)
+      assert.not_same(weighed, trained{}, what)
+    end
+  end)
+
+  it("goes on with the orders of its epochs, however many calls they are divided among", function()
+    local inputs, labels = ipu.random.normal({16, 2}, {seed = 1}),
+      ipu.random.normal({16, 1}, {seed = 2})
+    local function trained(calls)
+      ipu.random.set_seed(3)
+      local model = keras.Sequential{layers.Dense{1, input_shape = {2},
+        kernel_initializer = "zeros"}}
+      model:compile{optimizer = keras.optimizers.SGD(0.05), loss = "mse"}
+      for _, options in ipairs(calls) do
+        options.x, options.y, options.batch_size = inputs, labels, 4
+        model:fit(quiet(options))
+      end
+      return model.weights[1]:totable()
+    end
+    local whole = trained{{epochs = 4}}
+    for _, calls in ipairs{{{epochs = 3}, {}}, {{}, {epochs = 3}}, {{}, {epochs = 2}, {}},
+      {{epochs = 2}, {epochs = 4, initial_epoch = 2}}} do
+      assert.same(whole, trained(calls))
+    end
+    assert.not_same(whole, trained{{epochs = 4, shuffle = false}})
+  end)
+
+  it("names a batch without rows, or with an empty axis, wherever it comes", function()
+    local function of(at, whole, empty)
+      local count = 0
+      local inputs, labels = ipu.ones{12, table.unpack(whole)}, ipu.ones{12, 1}
+      local extents = {-1, table.unpack(whole)}
+      if #whole > 1 then extents[2] = -1 end
+      return data.from_tensor_slices{inputs, labels}:batch(4):map(function(a, b)
+        count = count + 1
+        if count ~= at then return a, b end
+        return ipu.zeros(empty), ipu.ones{empty[1], 1}
+      end, {eager = true, output_types = {"float32", "float32"},
+        output_shapes = {extents, {-1, 1}}})
+    end
+    local rows = keras.Sequential{layers.Dense{1, input_shape = {2}}}
+    local steps = keras.Sequential{layers.Dense{1, input_shape = {-1, 2}},
+      layers.GlobalMaxPooling1D()}
+    for _, model in ipairs{rows, steps} do model:compile{optimizer = "sgd", loss = "mse"} end
+    for at = 2, 3 do
+      assert.matches("component 0 of an element is float32%[0, 2%], where batches are "
+        .. "float32%[4, 2%]", message_of(rows.fit, rows, of(at, {2}, {0, 2}), {verbose = 0}))
+      assert.matches("component 0 of an element is float32%[4, 0, 2%], where batches are "
+        .. "float32%[4, 3, 2%]", message_of(steps.fit, steps, of(at, {3, 2}, {4, 0, 2}),
+        {verbose = 0}))
+    end
+  end)
+
   it("row 214: evaluates validation data at the ends of epochs", function()
     local model = line()
     local history = model:fit(quiet{x = x, y = y, batch_size = 2, epochs = 2,

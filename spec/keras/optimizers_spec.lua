@@ -285,6 +285,15 @@ describe("ALSOptimizer", function()
     assert.are.equal("1:2.0 2:1.0", changes(opt, 8192, 5))
   end)
 
+  it("row 165: keeps a factor that would reach its maximum", function()
+    local opt = optimizers.ALSOptimizer(optimizers.SGD(0),
+      {update_frequency = 1, initial_loss_scaling_factor = 4, max_loss_scaling_factor = 32})
+    assert.are.equal("1:8.0 2:16.0", changes(opt, 1, 5))
+    local wide = optimizers.ALSOptimizer(optimizers.SGD(0), {update_frequency = 1,
+      initial_loss_scaling_factor = 4, increase_factor = 4, max_loss_scaling_factor = 128})
+    assert.are.equal("1:16.0 2:64.0", changes(wide, 1, 5))
+  end)
+
   it("divides gradients by the factor", function()
     local v = ipu.Variable(1)
     local opt = optimizers.ALSOptimizer(optimizers.SGD(1), {initial_loss_scaling_factor = 8})

@@ -1,5 +1,6 @@
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local core = require "ipulua.core"
 local enum = require "ipulua.base.enumeration"
 local nearest = require "ipulua.nearest"
 local scope = require "ipulua.base.scope"
@@ -210,5 +211,18 @@ describe("counted", function()
     assert.equal("1 entry, 0 entries, 2 entries, 1 step, 3 steps",
       table.concat({counted(1, "entry", "entries"), counted(0, "entry", "entries"),
       counted(2, "entry", "entries"), counted(1, "step"), counted(3, "step")}, ", "))
+  end)
+end)
+
+-- RFC 3720, B.4, and longer texts, which a table is made for.
+describe("a checksum", function()
+  it("is CRC32C, of any length", function()
+    local bytes = {}
+    for i = 0, 255 do bytes[i + 1] = string.char(i) end
+    local all <const> = table.concat(bytes)
+    for text, wanted in pairs{["123456789"] = 0xe3069283, [("\0"):rep(32)] = 0x8a9136aa,
+      [all:sub(1, 64)] = 4218238699, [all] = 2621708363, [("\0"):rep(1000)] = 3628980823} do
+      assert.equal(wanted, core.crc(text), #text)
+    end
   end)
 end)

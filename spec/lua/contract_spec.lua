@@ -38,6 +38,10 @@ local slips <const> = {
     ipu.random.uniform({2}, {maxval = 300, dtype = "uint8"})
   end,
     "uint8 is from 0 to below 256, minval is 0, maxval 300"},
+  {"bounds of integers that are no integers", function()
+    ipu.random.uniform({2}, {minval = 0.5, maxval = 7, dtype = "int32"})
+  end,
+    "int32 bounds are whole numbers, minval is 0.5, maxval 7"},
   {"a negative deviation", function() ipu.random.normal({2}, {stddev = -1}) end,
     "stddev must not be negative, got -1"},
   {"an extent of -2", function() ipu.placeholder("float32", {-2}) end, "got -2"},

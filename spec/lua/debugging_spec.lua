@@ -34,6 +34,21 @@ describe("ipu.debugging.check_numerics", function()
       refused(debugging.check_numerics, ipu.arange(3)))
   end)
 
+  it("names every place as it is indexed, from 0", function()
+    for i = 0, 1 do
+      for j = 0, 2 do
+        for k = 0, 3 do
+          local list = {}
+          for n = 0, 23 do list[n + 1] = n == (i * 3 + j) * 4 + k and nan or n end
+          local x = ipu.reshape(ipu.tensor(list), {2, 3, 4})
+          local message = refused(debugging.check_numerics, x)
+          local wanted <const> = string.format("nan at [%d, %d, %d]", i, j, k)
+          assert.truthy(message:find(wanted, 1, true), message)
+        end
+      end
+    end
+  end)
+
   it("and in a program whenever it comes by, in a loop too", function()
     local at
     local f = ipu.func(function(x)

@@ -1,6 +1,7 @@
 -- One derivative: what the table of docs/explain/tensors-and-gradients.md says, in each form in
 -- which one can be asked for.
 
+local duals = require "spec.support.fuzz_duals"
 local fuzz = require "spec.support.fuzz_gradients"
 local ipu = require "ipulua"
 
@@ -414,6 +415,11 @@ describe("one derivative:", function()
   it("random programs agree in all forms", function()
     for seed = 1, 36 do assert.is_nil(fuzz.check(seed)) end
   end)
+
+  it("random programs with branches, loops and functions within each other agree with dual numbers",
+    function()
+      for seed = 1, 40 do assert.is_nil(duals.check(seed)) end
+    end)
 end)
 
 describe("a tape's record", function()

@@ -80,3 +80,62 @@ describe("#dataset", function()
     assert.equal(3, #ipu.data.Dataset.range(3))
   end)
 end)
+
+describe("an argument of another library", function()
+  local keras = ipu.keras
+  local layers = keras.layers
+
+  local cases <const> = {
+    {"axis", function() return ipu.reduce_sum(ipu.ones{2}, {dim = 0}) end},
+    {"axis", function() return ipu.ones{2}:argmax{dim = 0} end},
+    {"keepdims", function() return ipu.reduce_sum(ipu.ones{2}, {keepdim = true}) end},
+    {"axis", function() return ipu.concat({ipu.ones{2}}, {dim = 0}) end},
+    {"direction", function() return ipu.sort(ipu.ones{2}, {descending = true}) end},
+    {"ksize", function()
+      return ipu.nn.max_pool(ipu.ones{1, 2, 2, 1}, {kernel_size = 2})
+    end},
+    {"axis", function() return layers.Concatenate{dim = 0} end},
+    {"rate", function() return layers.Dropout{p = 0.5} end},
+    {"units", function() return layers.Dense{out_features = 3} end},
+    {"use_bias", function() return layers.Dense{3, bias = false} end},
+    {"kernel_size", function() return layers.Conv2D{3, kernel = 3} end},
+    {"kernel_regularizer", function() return layers.Dense{3, regularizer = "l2"} end},
+    {"beta_1", function() return keras.optimizers.Adam{betas = {0.9, 0.99}} end},
+  }
+
+  for i, case in ipairs(cases) do
+    it("is refused with the name here: " .. i .. ", " .. case[1], function()
+      assert.error_matches(case[2], "did you mean '" .. case[1] .. "'?", 1, true)
+    end)
+  end
+
+  it("is refused with words where nothing here stands for it", function()
+    for _, name in ipairs{"IntegerLookup", "StringLookup", "TextVectorization"} do
+      assert.error_matches(function() return layers[name]{sparse = true} end, "no sparse tensors")
+    end
+    assert.error_matches(function() return layers.CategoryEncoding{3, sparse = true} end,
+      "no sparse tensors.*dense")
+    assert.error_matches(function() return layers.TextVectorization{ragged = true} end,
+      "no ragged tensors.*dense")
+  end)
+
+  it("is refused as a number with what makes a part of one", function()
+    local function refused(words, f) assert.error_matches(f, words, 1, true) end
+    refused("keras.regularizers.L2(0.01)", function()
+      return layers.Dense{3, kernel_regularizer = 0.01}
+    end)
+    refused("keras.initializers.Constant(0.5)", function()
+      return layers.Dense{3, bias_initializer = 0.5}
+    end)
+    refused("keras.constraints.MaxNorm(2)", function()
+      return layers.Dense{3, kernel_constraint = 2}
+    end)
+    local Own = layers.Layer:extend("Own")
+    function Own:build() self:add_weight{shape = {2}, regularizer = 0.01} end
+    function Own:call(x) return x end
+    refused("keras.regularizers.L2(0.01)", function() return Own()(ipu.ones{1}) end)
+    assert.has_no_error(function()
+      return layers.Dense{3, kernel_regularizer = keras.regularizers.L2(0.01)}
+    end)
+  end)
+end)

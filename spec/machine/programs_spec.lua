@@ -44,7 +44,7 @@ describe("the price of whole programs", function()
       there[text] = (there[text] or 0) + 1
     end
     local section = command.read("docs/machine-model.md"):match(
-      "\nWhole programs(.-)\nOf the published rows")
+      "\nWhole programs(.-)\nTwo published rows")
     -- ratios are the first that begins with one
     for second, third in section:gmatch("\n| [^|\n]+ | ([^|\n]+) | ([^|\n]+) |") do
       local ratios = second:find("^%d%.%d%d") and second or third

@@ -185,6 +185,46 @@ describe("a price", function()
     assert.near((logged[1] + logged[2] + logged[3]) / 1.33e9, all, 0.01 * all)
   end)
 
+  it("of an all-gather is that of the reduce-scatter of what it gives", function()
+    for _, replicas in ipairs{2, 4, 16} do
+      local given = priced(function(x) return ipu.all_gather(x) end, {{4096}}, {ipus = replicas})
+      local divided = priced(function(x) return ipu.reduce_scatter(x) end, {{4096 * replicas}},
+        {ipus = replicas})
+      assert.near(divided.cycles.stream, given.cycles.stream, 1e-6 * given.cycles.stream)
+      assert(given.cycles.stream > 0)
+    end
+  end)
+
+  it("of sums over the replicas is as often as the most frequent update, in any order", function()
+    local function total(at, updates)
+      return priced(function(x)
+        local v = {ipu.Variable(ipu.ones{64, 64}), ipu.Variable(ipu.ones{64, 64})}
+        local many <const>, once <const> = v[at], v[3 - at]
+        ipu.loops.repeat_n(updates, function(h)
+          many:assign_sub(ipu.matmul(h, h, {transpose_a = true}) * 1e-3)
+          return ipu.matmul(h, many)
+        end, {x})
+        once:assign_sub(ipu.matmul(x, x, {transpose_a = true}))
+      end, {{32, 64}}, {ipus = 4}).cycles.stream
+    end
+    assert.equal(total(1, 10), total(2, 10))
+    assert(total(1, 10) > 4 * total(1, 2))
+  end)
+
+  it("is of the branch with more work, of two that take as long, in either order", function()
+    local function flops(swapped)
+      return priced(function(x, y, takes)
+        local function one() return on(0, function() return ipu.tanh(x) end), y end
+        local function both()
+          return on(0, function() return ipu.tanh(x) end), on(1, function() return ipu.tanh(y) end)
+        end
+        return ipu.cond(takes, swapped and both or one, swapped and one or both)
+      end, {{512, 512}, {512, 512}, {shape = {}, dtype = "bool"}}, {ipus = 2}).flops
+    end
+    assert.equal(2 * 512 * 512, flops(false))
+    assert.equal(2 * 512 * 512, flops(true))
+  end)
+
   it("knows how much streaming memory there is", function()
     local function of(target, offload, more)
       return priced(pipeline(16,

@@ -221,6 +221,10 @@ describe("the stages of a pipeline", function()
     assert.is_true(again[2] < kept[2])
     assert.are.equal(kept[4], again[4]) -- the last stage has nothing to compute again
     assert.is_true(by_op[2] >= again[2]) -- its checkpoint is kept too
+    -- in a sequence the last stage's backward pass doesn't follow its forward pass at once
+    local sequence <const> = {pipeline_schedule = "Sequential"}
+    kept, again = bytes(sequence), bytes(sequence, {allow_recompute = true})
+    for stage = 1, 4 do assert.is_true(again[stage] < kept[stage], stage) end
   end)
 
   it("rows 147, 148: put what they offload into streaming memory, as the price of their program "

@@ -22,8 +22,12 @@ describe("collectives of the host", function()
       say(distributed.allreduce(ipu.tensor({2048, 1, 1}, {dtype = "float16"}), "SUM"))
       say(distributed.allreduce(ipu.tensor({100, -7}, {dtype = "int8"}), "MEAN"))
       say(distributed.allreduce(ipu.tensor(me == 0 and 5 or -4, {dtype = "int32"}), "MEAN"))
+      -- -2 / 3, -4 / 3 and 5 / 3: towards zero
+      say(distributed.allreduce(ipu.tensor(({{0, -1, 1}, {-1, -1, 2}, {-1, -2, 2}})[me + 1],
+        {dtype = "int32"}), "MEAN"))
     ]]
-    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n", results[1].out,
+    assert.equal("0.0\n1.0\n[6.144e+03 3.000e+00 3.000e+00]\n[100  -7]\n-1\n[ 0 -1  1]\n",
+      results[1].out,
       results[1].err)
     assert.same({0, 0, 0}, statuses(results))
   end)
@@ -33,13 +37,16 @@ describe("collectives of the host", function()
       for root = 0, 2 do say(distributed.broadcast(ipu.tensor(me), {root_rank = root})) end
       local large = ipu.ones{100000} * me
       say(ipu.reduce_sum(distributed.allgather(large)):item())
+      for root = 0, 2 do
+        say(ipu.reduce_sum(distributed.broadcast(large, {root_rank = root})):item())
+      end
       say(table.concat(distributed.allgather(ipu.zeros{0, 2}).shape, " "))
       distributed.barrier()
       local s = distributed.statistics()
       say(s.meetings > 6, s.bytes_sent > 400000, s.waited <= s.seconds)
     ]]
-    assert.equal("[[ 0.  0.]\n [ 1. 10.]\n [ 2. 20.]]\n0.0\n1.0\n2.0\n300000.0\n3 0 2\n"
-      .. "true\ttrue\ttrue\n", results[1].out, results[1].err)
+    assert.equal("[[ 0.  0.]\n [ 1. 10.]\n [ 2. 20.]]\n0.0\n1.0\n2.0\n300000.0\n"
+      .. "0.0\n100000.0\n200000.0\n3 0 2\ntrue\ttrue\ttrue\n", results[1].out, results[1].err)
   end)
   it("refuse what has no place on the host", function()
     local results = run([[

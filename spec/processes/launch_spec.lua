@@ -37,6 +37,18 @@ describe("row 175: an instance", function()
     assert.equal("3\n", told.out, told.err)
   end)
 
+  it("is alone where its number is none of the instances'", function()
+    local says <const> = 'local p = require "ipulua".popdist '
+      .. "print(p.getNumInstances(), p.getInstanceIndex(), p.isPopdistEnvSet())"
+    for rank, told in pairs{["2"] = "1\t0\tfalse\n", ["3"] = "1\t0\tfalse\n",
+      ["1"] = "2\t1\ttrue\n"} do
+      local env <const> = launched(2)
+      env.PMI_RANK = rank
+      local result = command.run{command.ipulua, "-e", says, env = env}
+      assert.equal(told, result.out, result.err)
+    end
+  end)
+
   it("refuses replicas that are not a multiple of the instances", function()
     local result = command.run{command.ipulua, "--replicas", "3", "-e",
       'require "ipulua".popdist.getNumLocalReplicas()', env = launched(2)}
@@ -58,8 +70,9 @@ describe("row 175: an instance", function()
       local env <const> = launched(2)
       env.PMI_RANK = tostring(rank)
       local result = command.run{command.ipulua, "--replicas", "4", "-e",
-        'print(require "ipulua".popdist.getDeviceId(2))', env = env}
-      assert.equal(id .. "\n", result.out, result.err)
+        'local p = require "ipulua".popdist print(p.getDeviceId(2), p.getReplicaIndexOffset())',
+        env = env}
+      assert.equal(id .. "\t" .. 2 * rank .. "\n", result.out, result.err)
     end
     local few = command.run{command.ipulua, "--replicas", "4", "-e",
       'require "ipulua".popdist.getDeviceId(16)', env = launched(2)}

@@ -59,6 +59,7 @@ describe("under MPI", function()
     end)
     it("what all write at once stays in whole lines: " .. launcher, function()
       local result = run [[
+        io.stderr:write("written before the instances meet\n")
         for i = 1, 40 do
           distributed.barrier()
           io.stderr:write("line ", i, " of ", me, ": ", "whole", "\n")

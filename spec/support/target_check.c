@@ -216,7 +216,7 @@ static Cost price_gather(const Target *t, const int64_t *x) {
   return cost_gather(t, F16, x[0], x[1], x[2]);
 }
 static Cost price_scatter(const Target *t, const int64_t *x) {
-  return cost_scatter(t, F16, x[0], x[1], x[2], true);
+  return cost_scatter(t, F16, x[0], x[1], x[2]);
 }
 static Cost price_one_hot(const Target *t, const int64_t *x) {
   return cost_one_hot(t, F16, x[0], x[1]);
@@ -244,7 +244,7 @@ static Cost price_rnn(const Target *t, const int64_t *x) {
 
 static Cost price_attention(const Target *t, const int64_t *x) {
   return cost_attention(t, F16, F32, x[0] % 64 + 1, x[1] % 1000 + 1, x[2] % 1000 + 1, 64, 64,
-                        x[0] % 2, NULL);
+                        x[0] % 2);
 }
 
 static Cost price_pool(const Target *t, const int64_t *x) {
@@ -431,7 +431,7 @@ static void check_shards(void) {
  * are added up afterwards would cost more than both on one tile: a step of 250 cycles, 2 x 12 bytes
  * at 4 a cycle, and six workers of 18 and 2 x 12 cycles (PL's estimator of an update). */
 static void check_few_updates(const Target *t) {
-  Cost c = cost_scatter(t, F32, 50, 780, 2, true);
+  Cost c = cost_scatter(t, F32, 50, 780, 2);
   int64_t x[] = {50, 780, 2};
   check(fabs(cost_cycles(&c) - (250 + 6 + 252)) < 1e-9 && c.tiles == 390, "on a tile's own columns",
         "scatter", x, 3);

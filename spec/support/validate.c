@@ -239,7 +239,7 @@ static void run_rnn(Case *c, bool gru) {
 static void run_embedding(Case *c) {
   int64_t rows = integer(c, "rows"), width = integer(c, "width"), indices = integer(c, "indices");
   add(c, cost_gather(&c->target, c->dtype, rows, width, indices));
-  add(c, cost_scatter(&c->target, c->dtype, rows, width, indices, true));
+  add(c, cost_scatter(&c->target, c->dtype, rows, width, indices));
   c->live = ((double)rows * (double)width + 2 * (double)indices * (double)width) * size_of(c) +
             (double)indices * 8;
 }

@@ -4,7 +4,7 @@
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may use lock-free atomics only");
 
-static atomic_int raised, pending, held, terminated;
+static atomic_int raised, pending, held, terminated, taken;
 static _Thread_local bool cancellable, cancelled;
 
 int interrupt_raise(void) {
@@ -23,7 +23,13 @@ Interrupt interrupt_pending(void) {
   return (Interrupt)atomic_load_explicit(&pending, memory_order_relaxed);
 }
 
-Interrupt interrupt_take(void) { return (Interrupt)atomic_exchange(&pending, INTERRUPT_NONE); }
+Interrupt interrupt_take(void) {
+  Interrupt p = (Interrupt)atomic_exchange(&pending, INTERRUPT_NONE);
+  if (p != INTERRUPT_NONE) atomic_fetch_add(&taken, 1);
+  return p;
+}
+
+int interrupt_taken(void) { return atomic_load(&taken); }
 
 void interrupt_reset(void) {
   atomic_store(&pending, INTERRUPT_NONE);

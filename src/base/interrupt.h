@@ -25,6 +25,7 @@ int interrupt_count(void);
 Interrupt interrupt_pending(void); /* raised and not yet taken */
 /* The same, and takes it: the caller acts on it. */
 Interrupt interrupt_take(void);
+int interrupt_taken(void);  /* how many were taken since the process began */
 void interrupt_reset(void); /* nothing raised, nothing held: a new piece of work begins */
 void interrupt_hold(void);  /* holds nest */
 void interrupt_unhold(void);

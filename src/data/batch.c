@@ -16,6 +16,7 @@ typedef struct BatchStage {
   void **row;     /* [components] where the next row goes */
   Elements list;  /* of components whose shapes may differ */
   int64_t owed;   /* elements to be skipped, of a batch that failed */
+  int64_t passed; /* elements that an interrupted skip has passed, of a batch that may be dropped */
   /* An interrupted batch: the rows that are complete, in index or side by side in kept. */
   int64_t have;
   char **kept; /* [components] */
@@ -50,6 +51,12 @@ static void batch_close(Stage *s) {
 }
 
 static const BatchDataset *batch_of(const Stage *s) { return (const BatchDataset *)s->dataset; }
+
+/* Before a batch is read: what is left of one that failed, or that was begun to be skipped. */
+static Status pass_rest(BatchStage *b, Error *e) {
+  if (b->passed) b->owed = batch_of(&b->base)->size - b->passed, b->passed = 0;
+  return stage_pass_owed(b->base.input, &b->owed, e);
+}
 
 /* Reads the row numbers of the next batch. *got < size at the end. */
 static Status next_indices(BatchStage *b, int64_t *got, Error *e) {
@@ -125,7 +132,7 @@ static Status fill_rows(BatchStage *b, int64_t n, void *const *out, int64_t *got
 static Status batch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
   BatchStage *b = (BatchStage *)s;
   int64_t size = batch_of(s)->size, got = 0;
-  Status status = stage_pass_owed(s->input, &b->owed, e);
+  Status status = pass_rest(b, e);
   if (status == OK)
     status = s->input->rows ? next_indices(b, &got, e) : fill_rows(b, size, out, &got, e);
   if (status != OK) return status;
@@ -223,8 +230,8 @@ static bool fits_at_once(const Stage *s) {
 
 static Status batch_next(Stage *s, Tensor **out, bool *end, Error *e) {
   void **data = NULL;
-  Status owed = stage_pass_owed(s->input, &((BatchStage *)s)->owed, e);
-  if (owed != OK) return owed;
+  Status rest = pass_rest((BatchStage *)s, e);
+  if (rest != OK) return rest;
   bool gathered = s->input->rows != NULL;
   if (!gathered && !(s->input->dataset->is_static && fits_at_once(s)))
     return next_collected(s, out, end, e);
@@ -243,13 +250,17 @@ static Status batch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   if (__builtin_mul_overflow(n, size, &want)) want = INT64_MAX;
   Status status = stage_pass_owed(s->input, &b->owed, e);
   if (status != OK) return status;
-  int64_t have = b->have + b->list.count;
+  int64_t have = b->have + b->list.count + b->passed;
+  b->passed = 0;
   forget_kept(b);
   elements_drop(&b->list, b->list.count);
   status = stage_pass(s->input, want - have, &rows, e);
   rows += have;
   *skipped = rows / size;
   if (rows % size == 0) return status;
+  /* the input may end within a batch: whether it is an element isn't known yet */
+  if (status == ERR_CANCELLED && batch_of(s)->drop_remainder)
+    return b->passed = rows % size, status;
   if (status != OK) b->owed = size - rows % size; /* skips the rest of the batch that was begun */
   if (status != OK || !batch_of(s)->drop_remainder) ++*skipped;
   return status;

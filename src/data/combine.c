@@ -193,21 +193,11 @@ static Status current(Stage *s, Error *e) {
                     &s->input);
 }
 
-static Status concatenate_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status concatenate_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   ConcatenateStage *c = (ConcatenateStage *)s;
   for (;;) {
     Status status = current(s, e);
-    if (status == OK) status = stage_next(s->input, out, end, e);
-    if (status != OK || !*end || c->second) return status;
-    go_to_second(s);
-  }
-}
-
-static Status concatenate_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  ConcatenateStage *c = (ConcatenateStage *)s;
-  for (;;) {
-    Status status = current(s, e);
-    if (status == OK) status = stage_next_into(s->input, out, end, e);
+    if (status == OK) status = stage_give(s->input, to, end, e);
     if (status != OK || !*end || c->second) return status;
     go_to_second(s);
   }
@@ -230,8 +220,7 @@ static const StageClass concatenate_class = {.name = "concatenate",
                                              .dataset_bytes = sizeof(Dataset),
                                              .stage_bytes = sizeof(ConcatenateStage),
                                              .open = current,
-                                             .next = concatenate_next,
-                                             .next_into = concatenate_next_into,
+                                             .give = concatenate_give,
                                              .skip = concatenate_skip};
 
 /* The most specific type that covers both; false if there is none. */
@@ -289,6 +278,7 @@ typedef struct InterleaveStage {
   int cycle, open;
   int64_t block; /* elements of the current block given */
   uint64_t made; /* datasets so far */
+  bool waits;    /* `in` has been read, but the call of the function was interrupted */
   bool drained;
 } InterleaveStage;
 
@@ -309,6 +299,7 @@ static void interleave_close(Stage *s) {
   InterleaveStage *i = (InterleaveStage *)s;
   int count = ((const InterleaveDataset *)s->dataset)->cycle_length;
   for (int k = 0; i->part && k < count; k++) close_part(s, &i->part[k]);
+  if (i->in) tensors_release(i->in, s->dataset->input[0]->count);
   free(i->part);
   free(i->in);
 }
@@ -334,11 +325,14 @@ static Status open_part(InterleaveStage *i, Error *e) {
   Part *p = &i->part[i->cycle];
   int in_count = s->input->dataset->count;
   Status status = stage_check_cancelled(s, e);
-  if (status == OK) status = stage_next(s->input, i->in, &i->drained, e);
+  if (status == OK && !i->waits) status = stage_next(s->input, i->in, &i->drained, e);
   if (status != OK || i->drained) return status;
-  uint64_t number = stage_element_number(s, i->made), epoch = epoch_within(s->epoch, ++i->made);
+  uint64_t number = stage_element_number(s, i->made), epoch = epoch_within(s->epoch, i->made + 1);
   status = script_function_call(&((const InterleaveDataset *)s->dataset)->function, s, number,
                                 i->in, in_count, NULL, 0, &p->dataset, e);
+  i->waits = status == ERR_CANCELLED;
+  if (i->waits) return status;
+  i->made++;
   tensors_release(i->in, in_count);
   if (status == OK) status = check_made(s->dataset, p->dataset, e);
   p->scope = scope_within(s->scope);
@@ -380,26 +374,13 @@ static void part_read(InterleaveStage *i, bool end) {
   }
 }
 
-static Status interleave_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status interleave_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   InterleaveStage *i = (InterleaveStage *)s;
   for (;;) {
     Stage *part;
     Status status = find_part(i, &part, e);
     if (status != OK || (*end = !part)) return status;
-    status = stage_next(part, out, end, e);
-    if (status == ERR_CANCELLED) return status;
-    part_read(i, status == OK && *end);
-    if (status != OK || !*end) return status;
-  }
-}
-
-static Status interleave_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  InterleaveStage *i = (InterleaveStage *)s;
-  for (;;) {
-    Stage *part;
-    Status status = find_part(i, &part, e);
-    if (status != OK || (*end = !part)) return status;
-    status = stage_next_into(part, out, end, e);
+    status = stage_give(part, to, end, e);
     if (status == ERR_CANCELLED) return status;
     part_read(i, status == OK && *end);
     if (status != OK || !*end) return status;
@@ -419,8 +400,7 @@ static void interleave_free(Dataset *d) {
    .free = interleave_free,                    \
    .open = interleave_open,                    \
    .close = interleave_close,                  \
-   .next = interleave_next,                    \
-   .next_into = interleave_next_into}
+   .give = interleave_give}
 static const StageClass interleave_class = INTERLEAVES("interleave");
 static const StageClass flat_map_class = INTERLEAVES("flat_map");
 

@@ -57,8 +57,9 @@ static Status pull(HostRequest *request, Error *e) {
     if (s != OK) return s;
     r->open = true;
   }
-  r->number++;
-  return g->next(g->context, r->state, p->out, r->dataset->base.count, &p->end, e);
+  Status s = g->next(g->context, r->state, p->out, r->dataset->base.count, &p->end, e);
+  if (s != ERR_CANCELLED) r->number++;
+  return s;
 }
 
 static void pull_free(HostRequest *request) {

@@ -24,6 +24,7 @@ typedef struct Item {
   const MapFunction *function;
   uint64_t number; /* of the element */
   bool waits;      /* its input has been read, but its computation was interrupted */
+  bool untraced;   /* the same, when the script was to trace the function for its shape */
   Status status;
   Error error;
 } Item;
@@ -46,7 +47,8 @@ static Function *function_of(const Stage *s) { return &((MapDataset *)s->dataset
 /* Whether the input writes into the item's scratch memory. Otherwise its tensors are used in
  * place. */
 static bool uses_scratch(const Stage *s) {
-  return s->input->dataset->is_static && (s->input->rows || s->input->class->next_into);
+  const StageClass *in = s->input->class;
+  return s->input->dataset->is_static && (s->input->rows || in->next_into || in->give);
 }
 
 static size_t aligned(size_t bytes) { return size_round_up(bytes, ALIGNMENT); }
@@ -136,13 +138,22 @@ static Status make_dense(Item *item, int count, Error *e) {
   return OK;
 }
 
+/* The function for an element of its shape. */
+static Status find_function(Stage *s, Item *item, Error *e) {
+  Status status = function_find(function_of(s), s, item->in, &item->function, e);
+  item->untraced = status == ERR_CANCELLED;
+  return status;
+}
+
 /* The next input element into item, and the function for it. */
 static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   Stage *s = &m->base;
   int count = s->input->dataset->count;
   Status status;
-  item->number = stage_element_number(s, m->fetched);
+  *end = false;
   item->waits = false;
+  if (item->untraced) return find_function(s, item, e);
+  item->number = stage_element_number(s, m->fetched);
   if (uses_scratch(s)) {
     for (int c = 0; c < count; c++) m->into[c] = (void *)(uintptr_t)item->in_data[c];
     item->function = &function_of(s)->function;
@@ -154,9 +165,7 @@ static Status fetch(MapStage *m, Item *item, bool *end, Error *e) {
   status = stage_next(s->input, item->in, end, e);
   if (status != ERR_CANCELLED) m->fetched++;
   if (status == OK && !*end) status = make_dense(item, count, e);
-  if (status == OK && !*end)
-    status = function_find(function_of(s), s, item->in, &item->function, e);
-  return status;
+  return status == OK && !*end ? find_function(s, item, e) : status;
 }
 
 static Status new_outputs(const Stage *s, Item *item, Error *e) {
@@ -181,9 +190,20 @@ static void run_item(void *context, int64_t chunk, int slot) {
   item->status = run(&m->base, item, m->worker[slot], item->out_data, &item->error);
 }
 
+/* The item after the group: only that one can have been read and not traced. */
+static Item *behind_group(const MapStage *m) { return &m->item[m->ready % m->item_count]; }
+
+static void swap_items(Item *a, Item *b) {
+  Item other = *a;
+  *a = *b;
+  *b = other;
+}
+
 /* Reads a group and computes it. The input's end or failure after it is reported when the group is
  * used up. */
 static void fill_group(MapStage *m) {
+  Item *next = behind_group(m);
+  if (next->untraced) swap_items(next, &m->item[0]);
   m->first = m->ready = 0;
   m->late_error.status = OK;
   while (m->ready < m->item_count && !m->drained && m->late == OK) {
@@ -290,6 +310,10 @@ static Status map_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
     *skipped += status != OK && status != ERR_CANCELLED;
     return status;
   }
+  if (behind_group(m)->untraced) {
+    behind_group(m)->untraced = false;
+    if (++*skipped == n) return OK;
+  }
   int64_t more;
   Status status = stage_skip(s->input, n - *skipped, &more, e);
   *skipped += more;
@@ -372,6 +396,8 @@ static void filter_close(Stage *s) {
 static Status filter_fetch(FilterStage *f, bool *end, Error *e) {
   Stage *s = &f->base;
   Item *item = &f->item;
+  *end = false;
+  if (item->untraced) return find_function(s, item, e);
   tensors_release(item->in, s->dataset->count);
   Status status = stage_check_cancelled(s, e);
   if (status != OK) return status;
@@ -380,7 +406,7 @@ static Status filter_fetch(FilterStage *f, bool *end, Error *e) {
   if (status != ERR_CANCELLED) f->fetched++;
   if (status != OK || *end) return status;
   status = make_dense(item, s->dataset->count, e);
-  return status == OK ? function_find(function_of(s), s, item->in, &item->function, e) : status;
+  return status == OK ? find_function(s, item, e) : status;
 }
 
 static Status filter_next(Stage *s, Tensor **out, bool *end, Error *e) {

@@ -12,6 +12,8 @@ typedef struct HostStage {
   Stage base;
   Tensor **in;      /* [input components] */
   uint64_t fetched; /* elements of the input so far */
+  uint64_t number;  /* of the element in `in` */
+  bool waits;       /* `in` has been read, but the call of the function was interrupted */
   bool ended;       /* take_while met an element that isn't kept */
 } HostStage;
 
@@ -21,25 +23,37 @@ static Status host_open(Stage *s, Error *e) {
   return h->in ? stage_open_input(s, e) : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
 }
 
-static void host_close(Stage *s) { free(((HostStage *)s)->in); }
+static void host_close(Stage *s) {
+  HostStage *h = (HostStage *)s;
+  if (h->in) tensors_release(h->in, s->dataset->input[0]->count);
+  free(h->in);
+}
 
-/* The next element of the input and its number. */
-static Status fetch(HostStage *h, uint64_t *number, bool *end, Error *e) {
-  *number = stage_element_number(&h->base, h->fetched);
+/* The next element of the input, unless it has been read already. */
+static Status fetch(HostStage *h, bool *end, Error *e) {
+  *end = false;
+  if (h->waits) return OK;
+  h->number = stage_element_number(&h->base, h->fetched);
   Status status = stage_next(h->base.input, h->in, end, e);
   if (status != ERR_CANCELLED) h->fetched++;
   return status;
 }
 
+/* Calls the function with the element. */
+static Status call(HostStage *h, Tensor **out, int out_count, Error *e) {
+  Stage *s = &h->base;
+  Status status = script_function_call(&((const HostDataset *)s->dataset)->function, s, h->number,
+                                       h->in, s->input->dataset->count, out, out_count, NULL, e);
+  h->waits = status == ERR_CANCELLED;
+  return status;
+}
+
 static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  Tensor **in = ((HostStage *)s)->in;
-  int in_count = s->input->dataset->count;
-  uint64_t number;
-  Status status = fetch((HostStage *)s, &number, end, e);
+  HostStage *h = (HostStage *)s;
+  Status status = fetch(h, end, e);
   if (status != OK || *end) return status;
-  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, in,
-                                in_count, out, s->dataset->count, NULL, e);
-  tensors_release(in, in_count);
+  status = call(h, out, s->dataset->count, e);
+  if (!h->waits) tensors_release(h->in, s->input->dataset->count);
   if (status != OK) return status;
   status = tensors_check(s->dataset, e, out);
   if (status != OK) tensors_release(out, s->dataset->count);
@@ -48,21 +62,19 @@ static Status map_host_next(Stage *s, Tensor **out, bool *end, Error *e) {
 
 /* Whether the predicate keeps the next element, which is in h->in. */
 static Status ask(HostStage *h, bool *keep, bool *end, Error *e) {
-  Stage *s = &h->base;
   Tensor *answer = NULL;
-  uint64_t number;
-  Status status = fetch(h, &number, end, e);
+  Status status = fetch(h, end, e);
   if (status != OK || *end) return status;
-  status = script_function_call(&((const HostDataset *)s->dataset)->function, s, number, h->in,
-                                s->dataset->count, &answer, 1, NULL, e);
+  status = call(h, &answer, 1, e);
   *keep = status == OK && type_count(&answer->type) == 1 && tensor_get(answer, 0) != 0;
   tensor_release(answer);
   return status;
 }
 
-/* Gives the element if it is kept, else releases it. */
+/* Gives the element if it is kept, else releases it. An element that waits stays. */
 static void give(HostStage *h, bool keep, Tensor **out) {
   int count = h->base.dataset->count;
+  if (h->waits) return;
   for (int c = 0; keep && c < count; c++) out[c] = h->in[c], h->in[c] = NULL;
   tensors_release(h->in, count);
 }

@@ -76,7 +76,7 @@ static void *read_ahead(void *argument) {
     error_clear(&slot->error);
     slot->end = false;
     slot->status = stage_next(p->base.input, slot->tensor, &slot->end, &slot->error);
-    end = slot->end || slot->status == ERR_CANCELLED;
+    end = slot->end || scope_is_cancelled(&p->scope);
     atomic_store(&p->written, written + 1);
     host_calls_notify(host);
   }
@@ -182,40 +182,34 @@ static void leave_slot(PrefetchStage *p) {
   host_calls_notify(p->scope.tree->host);
 }
 
-/* The ring's next element: handed over to out, copied into, or dropped. */
-static Status take_element(PrefetchStage *p, Tensor **out, void *const *into, bool *end, Error *e) {
+/* The ring's next element; to NULL: it is dropped. */
+static Status take_element(PrefetchStage *p, const Receiver *to, bool *end, Error *e) {
   Slot *slot = NULL;
   Status status = enter_slot(p, &slot, e);
   if (status != OK) return status;
   status = slot->status;
   *end = slot->end;
   for (int c = 0; status == OK && !*end && c < p->base.dataset->count; c++) {
-    if (out) out[c] = slot->tensor[c];
-    else if (into) tensor_copy_out(slot->tensor[c], into[c]);
-    if (!out) tensor_release(slot->tensor[c]);
+    if (to && to->memory) tensor_copy_out(slot->tensor[c], to->memory[c]);
+    if (to && to->tensors) to->tensors[c] = slot->tensor[c];
+    else tensor_release(slot->tensor[c]);
     slot->tensor[c] = NULL;
   }
-  if (status != ERR_CANCELLED) leave_slot(p);
+  leave_slot(p);
   return status;
 }
 
 /* The input's next element, as long as no thread reads it ahead. */
-static Status read_input(PrefetchStage *p, Tensor **out, void *const *into, bool *end, Error *e) {
-  Stage *in = p->base.input;
+static Status read_input(PrefetchStage *p, const Receiver *to, bool *end, Error *e) {
   double begin = may_thread(p) ? clock_seconds() : -1;
-  Status status = out ? stage_next(in, out, end, e) : stage_next_into(in, into, end, e);
+  Status status = stage_give(p->base.input, to, end, e);
   if (begin >= 0 && status == OK && !*end) note_time(p, begin, clock_seconds());
   return status;
 }
 
-static Status prefetch_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status prefetch_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   PrefetchStage *p = (PrefetchStage *)s;
-  return (p->threaded ? take_element : read_input)(p, out, NULL, end, e);
-}
-
-static Status prefetch_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  PrefetchStage *p = (PrefetchStage *)s;
-  return (p->threaded ? take_element : read_input)(p, NULL, out, end, e);
+  return (p->threaded ? take_element : read_input)(p, to, end, e);
 }
 
 static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -223,7 +217,7 @@ static Status prefetch_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
   if (!p->threaded) return stage_skip(s->input, n, skipped, e);
   Status status = OK;
   for (bool end = false; status == OK && *skipped < n; ++*skipped) {
-    status = take_element(p, NULL, NULL, &end, e);
+    status = take_element(p, NULL, &end, e);
     if (status == ERR_CANCELLED || (status == OK && end)) break;
   }
   return status;
@@ -245,8 +239,7 @@ static const StageClass prefetch_class = {.name = "prefetch",
                                           .open = prefetch_open,
                                           .close = prefetch_close,
                                           .indices = prefetch_indices,
-                                          .next = prefetch_next,
-                                          .next_into = prefetch_next_into,
+                                          .give = prefetch_give,
                                           .skip = prefetch_skip};
 
 Dataset *dataset_prefetch(Error *e, const char *source, Dataset *in, int64_t size) {

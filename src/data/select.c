@@ -45,14 +45,9 @@ static Status counted(Stage *s, Status status) {
   return status;
 }
 
-static Status take_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status take_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   *end = ((CountStage *)s)->position >= counts(s)->count;
-  return *end ? OK : counted(s, stage_next(s->input, out, end, e));
-}
-
-static Status take_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  *end = ((CountStage *)s)->position >= counts(s)->count;
-  return *end ? OK : counted(s, stage_next_into(s->input, out, end, e));
+  return *end ? OK : counted(s, stage_give(s->input, to, end, e));
 }
 
 static Status take_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -67,8 +62,7 @@ static const StageClass take_class = {.name = "take",
                                       .stage_bytes = sizeof(CountStage),
                                       .open = open_over_rows,
                                       .indices = take_indices,
-                                      .next = take_next,
-                                      .next_into = take_next_into,
+                                      .give = take_give,
                                       .skip = take_skip};
 
 Dataset *dataset_take(Error *e, const char *source, Dataset *in, int64_t count) {
@@ -97,14 +91,9 @@ static Status skip_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Erro
   return status == OK ? stage_indices(s->input, out, n, got, e) : status;
 }
 
-static Status skip_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status skip_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   Status status = leave_out(s, e);
-  return status == OK ? stage_next(s->input, out, end, e) : status;
-}
-
-static Status skip_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  Status status = leave_out(s, e);
-  return status == OK ? stage_next_into(s->input, out, end, e) : status;
+  return status == OK ? stage_give(s->input, to, end, e) : status;
 }
 
 static Status skip_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) {
@@ -117,8 +106,7 @@ static const StageClass skip_class = {.name = "skip",
                                       .stage_bytes = sizeof(CountStage),
                                       .open = skip_open,
                                       .indices = skip_indices,
-                                      .next = skip_next,
-                                      .next_into = skip_next_into,
+                                      .give = skip_give,
                                       .skip = skip_skip};
 
 Dataset *dataset_skip(Error *e, const char *source, Dataset *in, int64_t count) {
@@ -153,14 +141,9 @@ static Status shard_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Err
   return OK;
 }
 
-static Status shard_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status shard_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   Status status = leave_out(s, e);
-  return status == OK ? read_by_shard(s, stage_next(s->input, out, end, e)) : status;
-}
-
-static Status shard_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  Status status = leave_out(s, e);
-  return status == OK ? read_by_shard(s, stage_next_into(s->input, out, end, e)) : status;
+  return status == OK ? read_by_shard(s, stage_give(s->input, to, end, e)) : status;
 }
 
 static const StageClass shard_class = {.name = "shard",
@@ -168,8 +151,7 @@ static const StageClass shard_class = {.name = "shard",
                                        .stage_bytes = sizeof(CountStage),
                                        .open = shard_open,
                                        .indices = shard_indices,
-                                       .next = shard_next,
-                                       .next_into = shard_next_into};
+                                       .give = shard_give};
 
 Dataset *dataset_shard(Error *e, const char *source, Dataset *in, int64_t count, int64_t index) {
   if (count < 1)
@@ -236,21 +218,11 @@ static Status had_one(Stage *s, Status status) {
   return status;
 }
 
-static Status repeat_next(Stage *s, Tensor **out, bool *end, Error *e) {
+static Status repeat_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   Status status = repeat_ready(s, e);
   for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
     if ((*end = done)) return OK;
-    status = stage_next(s->input, out, end, e);
-    if (status != OK || !*end) return had_one(s, status);
-  }
-  return status;
-}
-
-static Status repeat_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  Status status = repeat_ready(s, e);
-  for (bool done = false; status == OK; status = next_epoch(s, &done, e)) {
-    if ((*end = done)) return OK;
-    status = stage_next_into(s->input, out, end, e);
+    status = stage_give(s->input, to, end, e);
     if (status != OK || !*end) return had_one(s, status);
   }
   return status;
@@ -286,8 +258,7 @@ static const StageClass repeat_class = {.name = "repeat_n",
                                         .stage_bytes = sizeof(CountStage),
                                         .open = repeat_open,
                                         .indices = repeat_indices,
-                                        .next = repeat_next,
-                                        .next_into = repeat_next_into,
+                                        .give = repeat_give,
                                         .skip = repeat_skip};
 
 Dataset *dataset_repeat(Error *e, const char *source, Dataset *in, int64_t count) {

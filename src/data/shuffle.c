@@ -178,7 +178,7 @@ static Status shuffle_next(Stage *s, Tensor **out, bool *end, Error *e) {
 static size_t slot_bytes(const Dataset *d) {
   size_t bytes = 0;
   for (int c = 0; c < d->count; c++)
-    bytes += (type_bytes(&d->type[c]) + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+    bytes += size_round_up(type_bytes(&d->type[c]), SLOT_ALIGNMENT);
   return bytes;
 }
 
@@ -195,7 +195,7 @@ static void *const *slot(ShuffleStage *f, int k) {
   char *at = f->packed + (size_t)k * f->slot_bytes;
   for (int c = 0; c < d->count; c++) {
     f->into[c] = at;
-    at += (type_bytes(&d->type[c]) + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+    at += size_round_up(type_bytes(&d->type[c]), SLOT_ALIGNMENT);
   }
   return f->into;
 }
@@ -219,35 +219,18 @@ static Status fill_packed(ShuffleStage *f, Error *e) {
   return OK;
 }
 
-/* Points f->into at the element that is drawn, and gives its slot; -1: there is none. */
-static Status draw_packed(ShuffleStage *f, int *k, bool *end, Error *e) {
-  *k = -1;
+static Status packed_give(Stage *s, const Receiver *to, bool *end, Error *e) {
+  ShuffleStage *f = (ShuffleStage *)s;
+  Tensor **out = to->tensors;
   Status status = fill_packed(f, e);
   if (status != OK || (*end = !f->count)) return status;
-  *k = draw(f);
-  slot(f, *k);
-  return OK;
-}
-
-static Status packed_next_into(Stage *s, void *const *out, bool *end, Error *e) {
-  ShuffleStage *f = (ShuffleStage *)s;
-  int k;
-  Status status = draw_packed(f, &k, end, e);
-  if (k < 0) return status;
-  for (int c = 0; c < s->dataset->count; c++)
-    memcpy(out[c], f->into[c], type_bytes(&s->dataset->type[c]));
-  leave(f, k, move_packed);
-  return OK;
-}
-
-static Status packed_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  ShuffleStage *f = (ShuffleStage *)s;
-  int k;
-  Status status = draw_packed(f, &k, end, e);
-  if (k < 0) return status;
-  for (int c = 0; c < s->dataset->count; c++)
-    if (!(out[c] = tensor_from(e, &s->dataset->type[c], f->into[c])))
-      return tensors_release(out, c), e->status;
+  int k = draw(f);
+  void *const *from = slot(f, k);
+  for (int c = 0; c < s->dataset->count; c++) {
+    const Type *t = &s->dataset->type[c];
+    if (!out) memcpy(to->memory[c], from[c], type_bytes(t));
+    else if (!(out[c] = tensor_from(e, t, from[c]))) return tensors_release(out, c), e->status;
+  }
   leave(f, k, move_packed);
   return OK;
 }
@@ -278,8 +261,7 @@ static const StageClass packed_class = {.name = "shuffle",
                                         .open = packed_open,
                                         .close = shuffle_close,
                                         .indices = shuffle_indices,
-                                        .next = packed_next,
-                                        .next_into = packed_next_into};
+                                        .give = packed_give};
 
 Dataset *dataset_shuffle(Error *e, const char *source, Dataset *in, const ShuffleOptions *options) {
   if (options->buffer_size < 1)

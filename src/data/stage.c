@@ -75,10 +75,7 @@ Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e) 
   return status;
 }
 
-static Status next_row(Stage *s, Tensor **out, bool *end, Error *e) {
-  int64_t index, got;
-  Status status = stage_indices(s, &index, 1, &got, e);
-  if (status != OK || (*end = !got)) return status;
+static Status row_tensors(Stage *s, int64_t index, Tensor **out, Error *e) {
   memset(out, 0, (size_t)s->dataset->count * sizeof *out);
   for (int c = 0; c < s->dataset->count; c++)
     if (!(out[c] = tensor_row(e, s->rows->tensor[c], index))) {
@@ -88,18 +85,14 @@ static Status next_row(Stage *s, Tensor **out, bool *end, Error *e) {
   return OK;
 }
 
-/* A failure isn't the end, even if a part of the stage has come to its end. */
-static Status note_end(Stage *s, Status status, bool *end) {
-  if (status != OK) *end = false;
-  if (*end) s->ended = true;
-  return status;
-}
-
-Status stage_next(Stage *s, Tensor **out, bool *end, Error *e) {
-  *end = s->ended;
-  if (*end) return OK;
-  if (s->rows) return next_row(s, out, end, e);
-  return note_end(s, s->class->next(s, out, end, e), end);
+static Status give_row(Stage *s, const Receiver *to, bool *end, Error *e) {
+  int64_t index, got;
+  Status status = stage_indices(s, &index, 1, &got, e);
+  if (status != OK || (*end = !got)) return status;
+  if (to->tensors) return row_tensors(s, index, to->tensors, e);
+  for (int c = 0; c < s->dataset->count; c++)
+    rows_gather(s->rows, c, &index, 1, to->memory[c], NULL);
+  return OK;
 }
 
 /* next_into for stages that have only next. */
@@ -117,19 +110,30 @@ static Status next_copied(Stage *s, void *const *out, bool *end, Error *e) {
   return status;
 }
 
-Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+static Status give(Stage *s, const Receiver *to, bool *end, Error *e) {
+  const StageClass *class = s->class;
+  if (class->give) return class->give(s, to, end, e);
+  if (to->tensors) return class->next(s, to->tensors, end, e);
+  return (class->next_into ? class->next_into : next_copied)(s, to->memory, end, e);
+}
+
+Status stage_give(Stage *s, const Receiver *to, bool *end, Error *e) {
   *end = s->ended;
   if (*end) return OK;
-  if (s->rows) {
-    int64_t index, got;
-    Status status = stage_indices(s, &index, 1, &got, e);
-    if (status != OK || (*end = !got)) return status;
-    for (int c = 0; c < s->dataset->count; c++) rows_gather(s->rows, c, &index, 1, out[c], NULL);
-    return OK;
-  }
-  return note_end(
-      s, s->class->next_into ? s->class->next_into(s, out, end, e) : next_copied(s, out, end, e),
-      end);
+  if (s->rows) return give_row(s, to, end, e);
+  Status status = give(s, to, end, e);
+  /* a failure isn't the end, even if a part of the stage has come to its end */
+  if (status != OK) *end = false;
+  if (*end) s->ended = true;
+  return status;
+}
+
+Status stage_next(Stage *s, Tensor **out, bool *end, Error *e) {
+  return stage_give(s, &(Receiver){.tensors = out}, end, e);
+}
+
+Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e) {
+  return stage_give(s, &(Receiver){.memory = out}, end, e);
 }
 
 static Status skip_rows(Stage *s, int64_t n, int64_t *skipped, Error *e) {

@@ -37,20 +37,28 @@ struct Dataset {
   HostDeferred deferred;
 };
 
+/* Where an element goes: tensors that it makes, or else memory of its components' sizes. */
+typedef struct Receiver {
+  Tensor **tensors;
+  void *const *memory;
+} Receiver;
+
 struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
   bool shuffles;                     /* its order depends on the number of earlier iterators */
   /* whether it calls the script, or computes on several threads; NULL: false */
   bool (*needs_caller)(const Dataset *d);
-  /* frees the larger struct's own fields; may be NULL, like all below except open and next */
+  /* frees the larger struct's own fields; may be NULL, like all below except next or give */
   void (*free)(Dataset *d);
   Status (*open)(Stage *s, Error *e);
   void (*close)(Stage *s); /* also after a failed open; s->input is closed afterwards */
   Status (*next)(Stage *s, Tensor **out, bool *end, Error *e);
   Status (*next_into)(Stage *s, void *const *out, bool *end, Error *e); /* NULL: next, copied */
+  /* Stages that hand on their input's elements have it instead of next and next_into. */
+  Status (*give)(Stage *s, const Receiver *to, bool *end, Error *e);
   /* Up to n row numbers of s->rows; *got < n only at the end. Stages that set s->rows in open have
-   * it instead of next and next_into. */
+   * it instead of those. */
   Status (*indices)(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);
   Status (*skip)(Stage *s, int64_t n, int64_t *skipped, Error *e); /* NULL: next, dropped */
 };
@@ -133,6 +141,7 @@ Scope scope_within(const Scope *parent);
 Status stage_open(Error *e, Scope *scope, Dataset *d, uint64_t epoch, Stage **out);
 void stage_close(Stage *s);                  /* NULL is fine */
 Status stage_open_input(Stage *s, Error *e); /* the first input of its dataset, as s->input */
+Status stage_give(Stage *s, const Receiver *to, bool *end, Error *e);
 Status stage_next(Stage *s, Tensor **out, bool *end, Error *e);
 Status stage_next_into(Stage *s, void *const *out, bool *end, Error *e);
 Status stage_indices(Stage *s, int64_t *out, int64_t n, int64_t *got, Error *e);

@@ -2,6 +2,7 @@
  * data follow when the headers agree. */
 #include "dist/gather.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,6 +190,17 @@ Status instances_gather(Instances *t, const Meeting *m, const Part *part, int pa
   if (s == OK) s = gather(t, m, part, parts, from, e);
   end(t, began);
   return s;
+}
+
+static void describe_begin(const void *context, char *text, size_t n) {
+  (void)context;
+  snprintf(text, n, "the beginning");
+}
+
+Status instances_gather_first(Instances *t, const void *own, size_t bytes, Brought *from,
+                              Error *e) {
+  Meeting m = {.kind = 1, .describe = describe_begin};
+  return instances_gather(t, &m, &(Part){own, bytes}, 1, from, e);
 }
 
 bool instances_shows(const Instances *t, size_t bytes) { return t->window && bytes > INLINE_BYTES; }

@@ -20,6 +20,8 @@ typedef struct Brought {
  * instance it is the given part, if there is only one. */
 Status instances_gather(Instances *t, const Meeting *m, const Part *part, int parts, Brought *from,
                         Error *e);
+/* The same before any program: bytes of one structure, which each instance has. */
+Status instances_gather_first(Instances *t, const void *own, size_t bytes, Brought *from, Error *e);
 /* The same for bytes in shared memory, at `address` of this instance. If all instances brought
  * shared memory, *shared is true and from[q] points into it. The bytes of others stay valid until
  * the next but one meeting. Otherwise only sizes were exchanged, and the caller goes on with

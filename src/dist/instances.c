@@ -62,11 +62,6 @@ static Status join(Instances *t, const char *launcher, int rank, int size, Error
   return allocate(t) ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
 }
 
-static void describe_begin(const void *context, char *text, size_t n) {
-  (void)context;
-  snprintf(text, n, "the beginning");
-}
-
 /* Exchanges host names and process ids, with which a wait can test whether a process still
  * exists. */
 static Status introduce(Instances *t, Error *e) {
@@ -77,8 +72,7 @@ static Status introduce(Instances *t, Error *e) {
   Brought *from = calloc((size_t)t->count, sizeof *from);
   if (!from) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   gethostname(own.host, sizeof own.host - 1);
-  Meeting m = {.kind = 1, .describe = describe_begin};
-  Status s = instances_gather(t, &m, &(Part){&own, sizeof own}, 1, from, e);
+  Status s = instances_gather_first(t, &own, sizeof own, from, e);
   for (int q = 0; q < t->count && s == OK; q++) {
     memcpy(&own, from[q].data, sizeof own);
     memcpy(t->peer[q].host, own.host, sizeof own.host);

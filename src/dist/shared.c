@@ -67,19 +67,12 @@ static int64_t room_for_window(const Instances *t) {
                                 : WINDOW_BYTES;
 }
 
-static void describe(const void *context, char *text, size_t n) {
-  (void)context;
-  const char words[] = "the beginning";
-  if (n) strncpy(text, words, n - 1), text[n - 1] = 0;
-}
-
 /* The minimum over all instances. */
 static Status min_of(Instances *t, int64_t *bytes, Error *e) {
   Brought *from = calloc((size_t)t->count, sizeof *from);
   if (!from) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  Meeting m = {.kind = 1, .describe = describe};
   int64_t own = *bytes, other;
-  Status s = instances_gather(t, &m, &(Part){&own, sizeof own}, 1, from, e);
+  Status s = instances_gather_first(t, &own, sizeof own, from, e);
   for (int q = 0; q < t->count && s == OK; q++) {
     memcpy(&other, from[q].data, sizeof other);
     if (other < *bytes) *bytes = other;

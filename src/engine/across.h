@@ -24,6 +24,6 @@ Status across_begin(Across *a, Engine *g, Program *p, Error *e);
 /* A collective of all replicas. The calls are this instance's. */
 Status across_collective(Across *a, const Phases *list, Phase *phase, const Call *const *call,
                          Error *e);
-/* The run has ended with this status; all are told of a failure that happened here alone. */
+/* Ends a run with this status. If only this instance failed, the others get to know it. */
 void across_end(Across *a, Status s, Error *e);
 #endif

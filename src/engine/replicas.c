@@ -115,7 +115,7 @@ static Status run_collective(Team *t, const Phases *list, Phase *p) {
 
 /* ---- control with collectives inside: all replicas must go the same way ---- */
 
-/* An instance that was interrupted goes on until all know of it, so that they stop at the same
+/* An interrupted instance continues until all instances know of it, so that they stop at the same
  * point. A failure of another instance ends it at once. */
 static bool others_stop(Team *t) {
   if (instances_look(t->across.instances, &t->own_error[0]) != OK) return true;

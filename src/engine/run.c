@@ -187,8 +187,8 @@ static Status run_enqueue(Run *r, Step *s) {
   return outlet_put(s->node, 1, s->call.in_type, s->call.in, r->error);
 }
 
-/* A run that stops takes the interruption, so that no other acts on it. Replicas that run beside it
- * are told. */
+/* A run that stops consumes the interruption, so that no other run reacts to it. It sets a flag for
+ * the replicas that run beside it. */
 Status run_interrupted(Run *r) {
   if (!interrupt_pending() && !atomic_load_explicit(r->stop, memory_order_relaxed)) return OK;
   if (r->with_others && interrupt_pending() != INTERRUPT_NOW) return OK;

@@ -275,13 +275,14 @@ bool node_is_input(const Node *n) { return n->op == &input_op; }
 bool node_is_constant(const Node *n) { return n->op == &constant_op; }
 bool node_is_made(const Node *n) { return !node_is_input(n) && !node_is_constant(n); }
 
-bool node_same_place(const Node *a, const Node *b) {
-  const Placement *p = &a->place, *q = &b->place;
+bool placement_equal(const Placement *p, const Placement *q) {
   return p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
          p->backward == q->backward && p->stochastic_rounding == q->stochastic_rounding &&
          p->half_products == q->half_products && p->half_convolutions == q->half_convolutions &&
          p->product_share == q->product_share && p->convolution_share == q->convolution_share;
 }
+
+bool node_same_place(const Node *a, const Node *b) { return placement_equal(&a->place, &b->place); }
 
 static Node *leaf(Graph *g, const OpDef *op, const Type *type) {
   if (g->error.status != OK) return NULL;

@@ -141,6 +141,7 @@ bool node_outputs(Arena *a, Node *n, int count);
 bool node_is_input(const Node *n);
 bool node_is_constant(const Node *n); /* its tensor is attr[0].tensor */
 bool node_is_made(const Node *n);     /* neither an input nor a constant */
+bool placement_equal(const Placement *p, const Placement *q);
 bool node_same_place(const Node *a, const Node *b);
 
 /* Runs infer for one node without a graph, for shapes and eager calls. The caller fills n's

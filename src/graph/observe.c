@@ -48,20 +48,19 @@ static bool append(Graph *g, Node *n, Value *const *more, int count) {
   return true;
 }
 
-static bool append_ints(Graph *g, Attr *list, const int64_t *more, int count) {
-  int64_t *v = arena_alloc(g->arena, (size_t)(list->ints.n + count + 1) * sizeof *v);
+static bool append_int(Graph *g, Attr *list, int64_t last) {
+  int64_t *v = arena_alloc(g->arena, (size_t)(list->ints.n + 1) * sizeof *v);
   if (!v) return false;
   for (int i = 0; i < list->ints.n; i++) v[i] = list->ints.v[i];
-  for (int i = 0; i < count; i++) v[list->ints.n + i] = more[i];
-  *list = attr_ints(v, list->ints.n + count);
+  v[list->ints.n] = last;
+  *list = attr_ints(v, list->ints.n + 1);
   return true;
 }
 
 /* A gradient's region finds the new operands among its saved values. */
 static bool save_operands(Graph *g, Node *n, int first, int count) {
   bool ok = true;
-  for (int i = 0; i < count && ok; i++)
-    ok = append_ints(g, &n->attr[CONTROL_SAVED], &(int64_t){first + i}, 1);
+  for (int i = 0; i < count && ok; i++) ok = append_int(g, &n->attr[CONTROL_SAVED], first + i);
   return ok;
 }
 
@@ -85,8 +84,7 @@ static void observe_in(Graph *g, const Variable *v, Value *value) {
 void node_observe(Graph *g, Node *n, const Variable *v, Value *value) {
   if (g->error.status != OK || !value) return;
   if (is_call(n)) {
-    if (!append(g, n, &value, 1) || !append_ints(g, &n->attr[OBSERVED], &v->serial, 1))
-      no_memory(g);
+    if (!append(g, n, &value, 1) || !append_int(g, &n->attr[OBSERVED], v->serial)) no_memory(g);
     return;
   }
   Value *inner[2] = {NULL, NULL};

@@ -51,8 +51,8 @@ INLINE float truth_to_f32(uint8_t x) { return x != 0 ? 1 : 0; }
 INLINE double truth_to_f64(uint8_t x) { return x != 0 ? 1 : 0; }
 INLINE uint8_t truth_to_truth(uint8_t x) { return x != 0; }
 
-/* On the way to a half type: float32, rounded to odd where it can't be exact (towards zero, then
- * the last bit set: a mark that there was more). The second rounding then equals one direct
+/* A float64 on the way to a half type: float32, rounded to odd. Where it can't be exact, it is
+ * rounded towards zero and its last bit is set. The second rounding then equals one direct
  * rounding. */
 INLINE float f64_to_odd(double x) {
   float f = (float)x;
@@ -127,10 +127,10 @@ static void narrow_b(const float *x, bf16 *y, int64_t n) {
   }
 }
 
-/* With a divisor that is far from the ends of the range, the remainder of a byte is exact in a
- * fused multiply-add. Once corrected by it, the product with the reciprocal is within a unit of
- * its last place, twice, it is the rounded quotient (Markstein 1990), in half of the time of
- * divisions. */
+/* x / by as a product with 1 / by. If `by` is far from the ends of the range, a fused multiply-add
+ * gives the exact remainder of a byte. Corrected by it once, the product is within a unit of its
+ * last place. Corrected twice, it is the rounded quotient (Markstein 1990). This takes half of the
+ * time of divisions. */
 static void divide_bytes(const uint8_t *x, float by, float *y, int64_t n) {
 #if defined(__FMA__)
   if (fabsf(by) >= 0x1p-60f && fabsf(by) <= 0x1p60f) {

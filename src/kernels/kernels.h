@@ -214,7 +214,7 @@ typedef struct Kernels {
                                        void *dbeta);
   /* y[j, i] = x[i, j] for each of batch matrices [rows, cols]; element size 1, 2, 4, 8 */
   void (*transpose)(size_t size, const void *x, int64_t batch, int64_t rows, int64_t cols, void *y);
-  /* Products against panels, and what goes with them: see above. */
+  /* Products with panels, and packing and gradients of panels: see above. */
   void (*panel_mul[DTYPE_COUNT])(const PanelMul *p);
   void (*panel_outer[DTYPE_COUNT])(const PanelOuter *p);
   /* panel[r, j] = source[r * row + j * col]: rows of PANEL_COLS, the columns beyond cols are
@@ -273,8 +273,8 @@ const Kernels *kernels_find(const char *name);
 /* The best one of at most that class; NULL when there is no such class. Without a name (or "")
  * the best. */
 const Kernels *kernels_at_most(const char *name);
-/* Whoever runs programs in this process asks the environment for that class here; what a wrong
- * value is told. */
+/* KERNELS_VARIABLE is the environment variable with that class. KERNELS_WORDS is the error for a
+ * wrong value. */
 /* The same kernels, with products going elsewhere. */
 const Kernels *kernels_with_products(const Kernels *k, ProductUse use);
 #define KERNELS_VARIABLE "IPULUA_CPU"

@@ -109,27 +109,27 @@ int lapack_cholesky(Lapack l, int64_t extent, void *a) {
   return info;
 }
 
+/* The factor of products that has no effect. */
+static const void *unit(Lapack l) {
+  static const double wide = 1;
+  static const float narrow = 1;
+  return l.dtype == F64 ? (const void *)&wide : (const void *)&narrow;
+}
+
 void lapack_triangular(Lapack l, const Triangular *t, int64_t rows, int64_t cols, const void *a,
                        void *b) {
   int m = (int)rows, n = (int)cols, lda = at_least_one(t->a_apart), ldb = at_least_one(rows);
   const char *side = t->right ? "R" : "L", *triangle = t->upper ? "U" : "L";
   const char *turn = t->turned ? "T" : "N";
-  double one = 1;
-  float narrow_one = 1;
-  const void *scale = l.dtype == F64 ? (const void *)&one : (const void *)&narrow_one;
-  CALL(trsm, side, triangle, turn, "N", &m, &n, scale, a, &lda, b, &ldb, 1, 1, 1, 1);
+  CALL(trsm, side, triangle, turn, "N", &m, &n, unit(l), a, &lda, b, &ldb, 1, 1, 1, 1);
 }
 
 void lapack_product(Lapack l, bool turn_a, bool turn_b, int64_t rows, int64_t cols, int64_t terms,
-                    double scale, const void *a, const void *b, bool add, void *c) {
+                    const void *a, const void *b, void *c) {
   int m = (int)rows, n = (int)cols, k = (int)terms;
   int lda = at_least_one(turn_a ? terms : rows), ldb = at_least_one(turn_b ? cols : terms);
   int ldc = at_least_one(rows);
-  double beta = add ? 1 : 0;
-  float narrow_scale = (float)scale, narrow_beta = (float)beta;
-  bool wide = l.dtype == F64;
-  const void *alpha = wide ? (const void *)&scale : (const void *)&narrow_scale;
-  const void *keep = wide ? (const void *)&beta : (const void *)&narrow_beta;
-  CALL(gemm, turn_a ? "T" : "N", turn_b ? "T" : "N", &m, &n, &k, alpha, a, &lda, b, &ldb, keep, c,
+  const void *keep = &(double){0};
+  CALL(gemm, turn_a ? "T" : "N", turn_b ? "T" : "N", &m, &n, &k, unit(l), a, &lda, b, &ldb, keep, c,
        &ldc, 1, 1);
 }

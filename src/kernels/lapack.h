@@ -48,7 +48,7 @@ typedef struct Triangular {
   int64_t a_apart; /* of a's columns */
 } Triangular;
 void lapack_triangular(Lapack l, const Triangular *t, int64_t m, int64_t n, const void *a, void *b);
-/* c [m, n] = scale op(a) op(b), k terms each; + c if add. */
+/* c [m, n] = op(a) op(b), k terms each. */
 void lapack_product(Lapack l, bool turn_a, bool turn_b, int64_t m, int64_t n, int64_t k,
-                    double scale, const void *a, const void *b, bool add, void *c);
+                    const void *a, const void *b, void *c);
 #endif

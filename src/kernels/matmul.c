@@ -135,8 +135,8 @@ static void copy_rows(const float *src, int64_t src_row, int64_t width, int64_t 
   }
 }
 
-/* dst[p * dst_row + i] = element (i, p) of a matrix with these strides, one of which is 1; rows
- * are padded with zeros to whole vectors. */
+/* dst[p * dst_row + i] = element (i, p) of a matrix with these strides. One stride is 1. Rows of
+ * dst are padded with zeros to whole vectors. */
 static void pack(bool f64, const void *src, int64_t row, int64_t col, int64_t rows, int64_t k,
                  void *dst, int64_t dst_row) {
   int64_t words = f64 ? 2 : 1; /* float32 of an element, where bits are only moved */

@@ -1,6 +1,6 @@
-/* Products against a panel of 32 columns, with no copy of what lies in strided runs:
- * convolutions, recurrences and attention are made of them. Each element of a result is one
- * chain of multiply-adds in a fixed order. */
+/* Products of strided runs of memory and a panel of 32 columns, without a copy of the runs.
+ * Convolutions, recurrences and attention consist of them. Each element of a result is one chain of
+ * multiply-adds in a fixed order. */
 #include "kernels/fill.h"
 #include "kernels/simd.h"
 #include "kernels/transpose.h"

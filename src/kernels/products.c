@@ -7,7 +7,7 @@
 #include "base/arith.h"
 #include "kernels/blas.h"
 
-/* ---- which goes where ---- */
+/* ---- which products OpenBLAS computes ---- */
 
 /* Products of at least so many multiply-adds, extents and columns of C are faster by OpenBLAS (make
  * bench-gemm; docs/performance.md has the measurements). */

@@ -205,7 +205,7 @@ REDUCE_SUMS(f64, double)
     }                                                                                          \
   }
 
-/* A NaN, once met, stays. */
+/* A NaN among the elements is the result. */
 #define FLOAT_COMBINE(s, T)                                               \
   INLINE T larger_##s(T a, T b) { return ((b > a) | (b != b)) ? b : a; }  \
   INLINE T smaller_##s(T a, T b) { return ((b < a) | (b != b)) ? b : a; } \

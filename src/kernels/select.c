@@ -17,7 +17,7 @@ enum { UNASKED, ASKED, WAYS_OF_ASKING };
 static Kernels tables[TABLE_COUNT][WAYS_OF_ASKING][PRODUCT_USES];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
-/* Whether this CPU (and its operating system) runs what the table was compiled for. */
+/* Whether this CPU and its operating system support the instruction set of that table. */
 static bool cpu_has(const char *name) {
 #if defined(__x86_64__)
   /* each such CPU has F16C */

@@ -43,7 +43,7 @@ enum {
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #define INDEPENDENT \
-  _Pragma("GCC ivdep") /* iterations don't meet: out is an operand itself or apart from it */
+  _Pragma("GCC ivdep") /* no iteration reads what another writes: out is an operand or disjoint */
 #endif
 
 /* Register tiles of products: X(rows, vectors), each so that accumulators, operands and nothing
@@ -267,7 +267,7 @@ INLINE f32v nearest_f32(f32v x) {
 INLINE i32v to_i32(f32v x) { return __builtin_convertvector(x, i32v); } /* towards zero; in range */
 INLINE f32v to_f32(i32v x) { return __builtin_convertvector(x, f32v); }
 
-/* x 2^n for an integral n, |n| < 252, rounding once: x is in [0.5, 2) or the like. */
+/* x 2^n for an integral n, |n| < 252, with one rounding. x is about 1: in [0.5, 2) or near. */
 INLINE f32v scale_f32(f32v x, f32v n) {
 #if defined(__AVX512F__)
   return (f32v)_mm512_scalef_ps((__m512)x, (__m512)n);

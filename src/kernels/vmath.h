@@ -60,7 +60,7 @@ INLINE f32v log_f32v(f32v x) {
   y = select_equal_f32(x, splat_f32(0), splat_f32(-INFINITY), y);
   return select_less_f32(x, splat_f32(0), splat_f32(NAN), y);
 }
-/* log u, u = 1 + x rounded, and what the rounding lost. */
+/* log(1 + x) = log u + (x - (u - 1)) / u, where u is 1 + x rounded. */
 INLINE f32v log1p_f32v(f32v x) {
   f32v u = x + 1, lost = (x - (u - 1)) / u;
   f32v y = log_f32v(u) + lost;

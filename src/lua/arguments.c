@@ -55,12 +55,40 @@ static int find_attr(const OpDef *op, const char *name) {
 
 /* ---- by name ---- */
 
+/* What other libraries call arguments, and the names here. */
+static const char *const elsewhere[][2] = {
+    {"dim", "axis"},
+    {"dim", "axes"},
+    {"dims", "axis"},
+    {"dims", "axes"},
+    {"dims", "perm"},
+    {"axes", "axis"},
+    {"axis", "axes"},
+    {"reduction_indices", "axis"},
+    {"keepdim", "keepdims"},
+    {"keep_dims", "keepdims"},
+    {"descending", "direction"},
+    {"stride", "strides"},
+    {"kernel_size", "ksize"},
+    {"pool_size", "ksize"},
+    {"p", "rate"},
+    {"prob", "rate"},
+    {"eps", "epsilon"},
+};
+
+static const char *name_here(const char *name, const char *const *names) {
+  for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+    for (int k = 0; names[k] && !strcmp(elsewhere[i][0], name); k++)
+      if (!strcmp(elsewhere[i][1], names[k])) return names[k];
+  return nearest_name(name, names);
+}
+
 static int unknown_name(lua_State *L, const OpDef *op, const char *name) {
   const char *names[MAX_INPUTS + MAX_ATTRS + 1] = {0};
   int n = 0;
   for (int i = 0; i < op_attr_count(op); i++)
     if (strcmp(op->attrs[i].name, "stream")) names[n++] = op->attrs[i].name;
-  const char *near = nearest_name(name, names);
+  const char *near = name_here(name, names);
   return bind_fail(L, ERR_VALUE, "%s has no argument '%s'%s%s%s", op->name, name,
                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

@@ -47,8 +47,7 @@ bool bind_field_behind(lua_State *L) {
 void bind_open_behind(lua_State *L) {
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
+  bind_set_text(L, "__mode", "k");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &BEHIND_KEY);
   lua_pushcfunction(L, set_behind);

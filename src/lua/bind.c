@@ -148,8 +148,7 @@ int bind_fail(lua_State *L, Status s, const char *format, ...) {
 
 void bind_new_metatable(lua_State *L, const char *name, const char *word) {
   luaL_newmetatable(L, name);
-  lua_pushstring(L, word);
-  lua_setfield(L, -2, "__name");
+  bind_set_text(L, "__name", word);
 }
 
 void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL_Reg *methods) {
@@ -162,6 +161,24 @@ void bind_type(lua_State *L, const char *name, lua_CFunction collect, const luaL
     lua_setfield(L, -2, "__index");
   }
   lua_pop(L, 1);
+}
+
+void bind_push_texts(lua_State *L, char *const *text, int count) {
+  lua_createtable(L, count, 0);
+  for (int i = 0; i < count; i++) {
+    lua_pushstring(L, text[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+void bind_set_text(lua_State *L, const char *key, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
+void bind_set_flag(lua_State *L, const char *key, bool on) {
+  lua_pushboolean(L, on);
+  lua_setfield(L, -2, key);
 }
 
 void bind_set_integer(lua_State *L, const char *key, int64_t value) {

@@ -157,6 +157,8 @@ void bind_push_held(lua_State *L, int index, const char *what);
  * reading. It is symbolic in a traced function. */
 void bind_push_reading(lua_State *L, int index, const char *what);
 void bind_push_shape(lua_State *L, const Type *t);
+void bind_push_type(lua_State *L, const Type *t); /* {dtype, shape} */
+void bind_set_type(lua_State *L, const Type *t);  /* these fields, of the table on top */
 
 /* ---- traces (trace.c) ---- */
 TraceRef *trace_ref_new(lua_State *L, Trace *t);
@@ -257,7 +259,10 @@ void bind_open_pipeline(lua_State *L);
 void bind_open_plain(lua_State *L);
 void bind_open_json(lua_State *L);
 void bind_set_functions(lua_State *L, const luaL_Reg *functions);
+void bind_push_texts(lua_State *L, char *const *text, int count); /* a list */
 /* Set fields of the table on top of the stack. */
+void bind_set_text(lua_State *L, const char *key, const char *text); /* NULL: nil */
+void bind_set_flag(lua_State *L, const char *key, bool on);
 void bind_set_integer(lua_State *L, const char *key, int64_t value);
 void bind_set_number(lua_State *L, const char *key, double value);
 #endif

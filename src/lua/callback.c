@@ -1,5 +1,6 @@
 #include "lua/callback.h"
 
+#include "base/interrupt.h"
 #include "lua/context.h"
 
 #include <stdatomic.h>
@@ -86,4 +87,11 @@ Status callback_call(Callback *c, int arguments, int results, Error *e) {
   c->state->trace = trace;
   c->state->unrecorded--;
   return status == LUA_OK ? OK : callback_error(L, e);
+}
+
+Status callback_call_again(Callback *c, int arguments, int results, Error *e) {
+  int before = interrupt_taken();
+  Status s = callback_call(c, arguments, results, e);
+  if (s == OK || interrupt_taken() == before) return s;
+  return e->status = ERR_CANCELLED;
 }

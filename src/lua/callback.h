@@ -15,6 +15,8 @@ void callback_free(Callback *c);
 lua_State *callback_begin(Callback *c);
 /* Calls it with the pushed arguments. A failure is put into e. Results stay on the coroutine. */
 Status callback_call(Callback *c, int arguments, int results, Error *e);
+/* The same for a call that is made again after Ctrl-C ended it: ERR_CANCELLED in that case. */
+Status callback_call_again(Callback *c, int arguments, int results, Error *e);
 /* The error value on top of the stack in words, which take its place. A text stays as it is; of all
  * else it is what its __tostring gives, or its type. */
 const char *callback_error_words(lua_State *L);

@@ -57,12 +57,8 @@ static void copy(lua_State *L, Around *to, const Around *from) {
 static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
 
 static bool same(const Around *a, const Around *b) {
-  const Placement *p = &a->place, *q = &b->place;
-  return trace_ref_open(a->trace) == trace_ref_open(b->trace) && p->device == q->device &&
-         p->shard == q->shard && p->stage == q->stage && p->backward == q->backward &&
-         p->stochastic_rounding == q->stochastic_rounding && p->half_products == q->half_products &&
-         p->half_convolutions == q->half_convolutions && p->product_share == q->product_share &&
-         p->convolution_share == q->convolution_share && a->estimating == b->estimating &&
+  return trace_ref_open(a->trace) == trace_ref_open(b->trace) &&
+         placement_equal(&a->place, &b->place) && a->estimating == b->estimating &&
          same_text(a->prefix, b->prefix) && same_text(a->attributes, b->attributes);
 }
 
@@ -279,8 +275,7 @@ void context_begin(lua_State *L, State *s) {
   bind_type(L, CONTEXT_NAME, free_context, NULL);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
+  bind_set_text(L, "__mode", "k");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &CONTEXTS_KEY);
   lua_newtable(L);

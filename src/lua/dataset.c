@@ -57,10 +57,8 @@ static void push_types(lua_State *L, const Dataset *d) {
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
     const Type *t = dataset_component(d, i);
-    lua_createtable(L, 0, 3);
-    lua_pushstring(L, dtype_name(t->dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, t), lua_setfield(L, -2, "shape");
-    if (dataset_component_is_nested(d, i)) lua_pushboolean(L, 1), lua_setfield(L, -2, "nested");
+    bind_push_type(L, t);
+    if (dataset_component_is_nested(d, i)) bind_set_flag(L, "nested", true);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -135,7 +133,7 @@ static int range(lua_State *L) {
 static Status generator_open(void *context, void **state, Error *e) {
   Callback *open = context;
   lua_State *L = callback_begin(open);
-  if (callback_call(open, 0, 1, e) != OK) return e->status;
+  if (callback_call_again(open, 0, 1, e) != OK) return e->status;
   Callback *step = malloc(sizeof *step);
   if (!step) {
     lua_pop(L, 1);
@@ -171,7 +169,7 @@ static Status generator_next(void *context, void *state, Tensor **out, int count
   (void)context;
   Callback *step = state;
   lua_State *L = callback_begin(step);
-  if (callback_call(step, 0, 1, e) != OK) return e->status;
+  if (callback_call_again(step, 0, 1, e) != OK) return e->status;
   *end = lua_isnil(L, -1);
   if (!*end) return bind_take_list(L, out, count, e);
   lua_pop(L, 1);

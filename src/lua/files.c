@@ -178,14 +178,9 @@ static int load(lua_State *L) {
   }
   lua_createtable(L, 0, n->metadata_count);
   for (int i = 0; i < n->metadata_count; i++) {
-    lua_pushstring(L, n->value[i]);
-    lua_setfield(L, -2, n->key[i]);
+    bind_set_text(L, n->key[i], n->value[i]);
   }
-  lua_createtable(L, n->count, 0);
-  for (int i = 0; i < n->count; i++) {
-    lua_pushstring(L, n->name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  bind_push_texts(L, n->name, n->count);
   return 3;
 }
 
@@ -195,12 +190,9 @@ static int file_formats(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; (format = tensor_format_at(i)); i++) {
     lua_createtable(L, 0, 3);
-    lua_pushstring(L, format->ending);
-    lua_setfield(L, -2, "ending");
-    lua_pushboolean(L, format->one);
-    lua_setfield(L, -2, "one");
-    lua_pushboolean(L, format->metadata);
-    lua_setfield(L, -2, "metadata");
+    bind_set_text(L, "ending", format->ending);
+    bind_set_flag(L, "one", format->one);
+    bind_set_flag(L, "metadata", format->metadata);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -276,11 +268,7 @@ static int list_folder(lua_State *L) { /* (path) → names, sorted */
   Error e = {0};
   folder_list(&e, path, &f->name, &f->count);
   bind_check(L, &e);
-  lua_createtable(L, f->count, 0);
-  for (int i = 0; i < f->count; i++) {
-    lua_pushstring(L, f->name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  bind_push_texts(L, f->name, f->count);
   return 1;
 }
 

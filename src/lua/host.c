@@ -134,8 +134,7 @@ static int host_callback(lua_State *L) {
     in[i] = bind_value_in(L, ref, lua_gettop(L), "host_callback");
     lua_pop(L, 1);
   }
-  bind_push_object(L, NULL, HOST_NAME);
-  Object **holder = lua_touserdata(L, -1);
+  Object **holder = bind_push_object(L, HOST_NAME);
   Callback *callback = callback_new(L, 1);
   LuaFunction *f = calloc(1, sizeof *f + (size_t)(out_count + 1) * sizeof f->out_type[0]);
   if (!f) {

@@ -23,10 +23,9 @@ static int new_infeed(lua_State *L) {
   int depth = (int)luaL_checkinteger(L, 2);
   const Type *whole = read_whole(L, 4);
   DataContext context = bind_data_context(L);
-  bind_push_object(L, NULL, INFEED_NAME);
+  Object **held = bind_push_object(L, INFEED_NAME);
   Error e = {0};
-  *(Object **)lua_touserdata(L, -1) =
-      (Object *)infeed_new(&e, d, &context, depth, luaL_optinteger(L, 3, 0), whole);
+  *held = (Object *)infeed_new(&e, d, &context, depth, luaL_optinteger(L, 3, 0), whole);
   bind_check(L, &e);
   return 1;
 }

@@ -38,6 +38,15 @@ static Brought *push_brought(lua_State *L, const Instances *t) {
   return lua_newuserdatauv(L, (size_t)instances_count(t) * sizeof(Brought), 0);
 }
 
+/* Standard error writes whole lines from here on: a launcher joins the output of all instances.
+ * stdio keeps its buffer of one byte for a stream that has written before, unless it is given
+ * another one, which the stream uses until the process ends. */
+static void write_whole_lines(void) {
+  enum { SIZE = 8192 };
+  static char *buffer;
+  if (!buffer && (buffer = malloc(SIZE))) setvbuf(stderr, buffer, _IOLBF, SIZE);
+}
+
 /* (plug-in's file, launcher's name, rank, size) → the library's name */
 static int begin(lua_State *L) {
   State *s = bind_state(L);
@@ -46,6 +55,7 @@ static int begin(lua_State *L) {
   int rank = bind_check_int(L, 3, "rank"), size = bind_check_int(L, 4, "size");
   instances_begin(&e, plugin, launcher, rank, size, &s->engine->instances);
   bind_check(L, &e);
+  write_whole_lines();
   lua_pushstring(L, instances_library(s->engine->instances));
   return 1;
 }
@@ -259,8 +269,8 @@ static int plugin(lua_State *L) {
 static int launch(lua_State *L) {
   Launch l = launch_read();
   lua_newtable(L);
-  lua_pushstring(L, l.launcher), lua_setfield(L, -2, "launcher");
-  lua_pushstring(L, l.library), lua_setfield(L, -2, "library");
+  bind_set_text(L, "launcher", l.launcher);
+  bind_set_text(L, "library", l.library);
   bind_set_integer(L, "count", l.size);
   bind_set_integer(L, "index", l.rank);
   return 1;

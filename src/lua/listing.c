@@ -9,8 +9,7 @@ typedef struct Listing {
 
 static void set_text(lua_State *L, const char *key, const char *text) {
   if (!text || !*text) return;
-  lua_pushstring(L, text);
-  lua_setfield(L, -2, key);
+  bind_set_text(L, key, text);
 }
 
 static void set_place(lua_State *L, const Placement *p) {
@@ -19,8 +18,7 @@ static void set_place(lua_State *L, const Placement *p) {
   lua_setfield(L, -2, "device");
   if (p->shard >= 0) bind_set_integer(L, "shard", p->shard);
   if (p->stage >= 0) bind_set_integer(L, "stage", p->stage);
-  lua_pushboolean(L, p->backward);
-  lua_setfield(L, -2, "backward");
+  bind_set_flag(L, "backward", p->backward);
 }
 
 /* Positions in the list of the nodes that make the operands. */
@@ -35,14 +33,11 @@ static void set_operands(lua_State *L, const Node *n, int first) {
 
 static void push_node(lua_State *L, const Node *n, int position, int first, int depth) {
   lua_createtable(L, 0, 12);
-  lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
+  bind_set_text(L, "op", n->op->name);
   if (node_is_input(n) && n->name) lua_pushstring(L, n->name);
   else lua_pushfstring(L, "%s%s", n->name ? n->name : "", n->op->name);
   lua_setfield(L, -2, "name");
-  if (n->out_count) {
-    lua_pushstring(L, dtype_name(n->out[0].type.dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &n->out[0].type), lua_setfield(L, -2, "shape");
-  }
+  if (n->out_count) bind_set_type(L, &n->out[0].type);
   set_place(L, &n->place);
   set_text(L, "line", n->source);
   set_text(L, "attributes", n->attributes);

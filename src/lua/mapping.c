@@ -107,12 +107,10 @@ static Status specialise(void *context, const Type *in, MapFunction *variant, Er
   int count = m->program->argument_count;
   lua_createtable(L, count, 0);
   for (int i = 0; i < count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(in[i].dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &in[i]), lua_setfield(L, -2, "shape");
+    bind_push_type(L, &in[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  if (callback_call(m->retrace, 1, 1, e) != OK) return e->status;
+  if (callback_call_again(m->retrace, 1, 1, e) != OK) return e->status;
   Mapped *v = new_mapped(L, m->state, lua_gettop(L), e);
   lua_pop(L, 1);
   if (!v) return e->status;
@@ -184,7 +182,7 @@ static Status call_host(void *context, Tensor *const *in, int in_count, Tensor *
     bind_push_tensor(L, tensor_retain(in[i]));
     lua_rawseti(L, -2, i + 1);
   }
-  if (callback_call(c, 1, 1, e) != OK) return e->status;
+  if (callback_call_again(c, 1, 1, e) != OK) return e->status;
   if (!dataset) return bind_take_list(L, out, out_count, e);
   Dataset **u = luaL_testudata(L, -1, DATASET_NAME);
   Status s = u && *u ? OK : fail(e, ERR_TYPE, "the function must return a dataset");

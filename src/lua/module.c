@@ -11,8 +11,7 @@
 int luaopen_ipulua_core(lua_State *L) {
   bind_state(L);
   lua_newtable(L);
-  lua_pushliteral(L, IPULUA_VERSION);
-  lua_setfield(L, -2, "version");
+  bind_set_text(L, "version", IPULUA_VERSION);
   bind_open_tensor(L);
   bind_open_tensor_bytes(L);
   bind_open_elements(L);

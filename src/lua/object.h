@@ -4,7 +4,7 @@
 #include "lua/bind.h"
 /* makes the metatable */
 void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods);
-/* takes o over (NULL: filled in later) */
-void bind_push_object(lua_State *L, Object *o, const char *name);
+/* pushes a userdata whose object the caller fills in */
+Object **bind_push_object(lua_State *L, const char *name);
 Object *bind_check_object(lua_State *L, int index, const char *name);
 #endif

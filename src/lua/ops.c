@@ -193,17 +193,17 @@ static int describe(lua_State *L) {
   const OpDef *op = op_find(luaL_checkstring(L, 1));
   if (!op) return 0;
   lua_newtable(L);
-  lua_pushstring(L, op->name), lua_setfield(L, -2, "name");
-  lua_pushstring(L, op->method), lua_setfield(L, -2, "method");
-  lua_pushstring(L, op->summary), lua_setfield(L, -2, "summary");
-  lua_pushstring(L, op->shapes), lua_setfield(L, -2, "shapes");
-  lua_pushstring(L, op->source), lua_setfield(L, -2, "source");
-  lua_pushstring(L, op->sample), lua_setfield(L, -2, "sample");
-  lua_pushboolean(L, op->grad != NULL), lua_setfield(L, -2, "differentiable");
-  lua_pushboolean(L, (op->traits & INTERNAL) != 0), lua_setfield(L, -2, "internal");
-  lua_pushboolean(L, (op->traits & VARIADIC) != 0), lua_setfield(L, -2, "variadic");
-  lua_pushboolean(L, (op->traits & RANDOM) != 0), lua_setfield(L, -2, "random");
-  lua_pushboolean(L, (op->traits & NO_GRADIENT) != 0), lua_setfield(L, -2, "no_gradient");
+  bind_set_text(L, "name", op->name);
+  bind_set_text(L, "method", op->method);
+  bind_set_text(L, "summary", op->summary);
+  bind_set_text(L, "shapes", op->shapes);
+  bind_set_text(L, "source", op->source);
+  bind_set_text(L, "sample", op->sample);
+  bind_set_flag(L, "differentiable", op->grad != NULL);
+  bind_set_flag(L, "internal", op->traits & INTERNAL);
+  bind_set_flag(L, "variadic", op->traits & VARIADIC);
+  bind_set_flag(L, "random", op->traits & RANDOM);
+  bind_set_flag(L, "no_gradient", op->traits & NO_GRADIENT);
   bind_set_integer(L, "outputs",
                    op->visible_outputs ? op->visible_outputs
                    : op->outputs       ? op->outputs
@@ -219,11 +219,11 @@ static int describe(lua_State *L) {
     const AttrDef *d = &op->attrs[i];
     if (!strcmp(d->name, "stream")) continue;
     lua_newtable(L);
-    lua_pushstring(L, d->name), lua_setfield(L, -2, "name");
-    lua_pushstring(L, kinds[d->kind]), lua_setfield(L, -2, "type");
-    lua_pushstring(L, d->fallback), lua_setfield(L, -2, "default");
-    lua_pushstring(L, d->choices), lua_setfield(L, -2, "choices");
-    lua_pushstring(L, d->summary), lua_setfield(L, -2, "summary");
+    bind_set_text(L, "name", d->name);
+    bind_set_text(L, "type", kinds[d->kind]);
+    bind_set_text(L, "default", d->fallback);
+    bind_set_text(L, "choices", d->choices);
+    bind_set_text(L, "summary", d->summary);
     lua_rawseti(L, -2, ++n);
   }
   lua_setfield(L, -2, "attributes");

@@ -122,8 +122,7 @@ static int new_plan(lua_State *L) {
   const Schedule *schedule = check_schedule(L);
   lua_getfield(L, 1, "recomputation");
   int mode = luaL_checkoption(L, -1, "none", recomputations);
-  bind_push_object(L, NULL, PLAN_NAME);
-  Object **held = lua_touserdata(L, -1);
+  Object **held = bind_push_object(L, PLAN_NAME);
   Error e = {0};
   PipelinePlan *p =
       pipeline_plan_new(&e, schedule, flag(L, "training"), stages, position_of, ipu_of);
@@ -140,22 +139,16 @@ static int new_plan(lua_State *L) {
   return 1;
 }
 
-static void set_flag(lua_State *L, const char *name, bool on) {
-  lua_pushboolean(L, on);
-  lua_setfield(L, -2, name);
-}
-
 static void push_schedule(lua_State *L, const Schedule *s) {
   lua_createtable(L, 0, 5);
-  lua_pushstring(L, s->name);
-  lua_setfield(L, -2, "name");
-  set_flag(L, "both_passes", s->both_passes);
-  set_flag(L, "one_at_a_time", s->one_at_a_time);
-  set_flag(L, "given", s->given);
+  bind_set_text(L, "name", s->name);
+  bind_set_flag(L, "both_passes", s->both_passes);
+  bind_set_flag(L, "one_at_a_time", s->one_at_a_time);
+  bind_set_flag(L, "given", s->given);
   lua_newtable(L);
   for (int i = 0; s->recomputations[i] != RECOMPUTE_NONE; i++) {
     const char *way = recomputations[s->recomputations[i]];
-    set_flag(L, way, true);
+    bind_set_flag(L, way, true);
     lua_pushstring(L, way);
     lua_rawseti(L, -2, i + 1);
   }
@@ -188,8 +181,7 @@ static PipelinePlan *push_positions(lua_State *L, const PipelinePlan *p) {
   int *v = lua_newuserdatauv(L, (size_t)(2 * p->positions) * sizeof *v, 0);
   for (int s = p->stages - 1; s >= 0; s--)
     v[p->position_of[s]] = p->position_of[s], v[p->positions + p->position_of[s]] = p->ipu_of[s];
-  bind_push_object(L, NULL, PLAN_NAME);
-  Object **held = lua_touserdata(L, -1);
+  Object **held = bind_push_object(L, PLAN_NAME);
   Error e = {0};
   *held =
       (Object *)pipeline_plan_new(&e, p->schedule, p->training, p->positions, v, v + p->positions);
@@ -233,8 +225,7 @@ static int push_entry(lua_State *L, const PipelinePlan *p, TimetableEntry x, int
     lua_createtable(L, 0, 4);
     bind_set_integer(L, "ipu", p->ipu_of[s]);
     bind_set_integer(L, "stage", s);
-    lua_pushboolean(L, x.program >= p->positions);
-    lua_setfield(L, -2, "backward");
+    bind_set_flag(L, "backward", x.program >= p->positions);
     bind_set_integer(L, "micro", x.micro);
     lua_rawseti(L, -2, ++at);
   }

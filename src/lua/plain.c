@@ -23,10 +23,8 @@ static int to_string(lua_State *L) {
 
 static void mark_as(lua_State *L, const char *metatable) {
   if (luaL_newmetatable(L, metatable)) {
-    lua_pushliteral(L, "table");
-    lua_setfield(L, -2, "__name"); /* its name in messages */
-    lua_pushboolean(L, true);
-    lua_setfield(L, -2, "plain");
+    bind_set_text(L, "__name", "table"); /* its name in messages */
+    bind_set_flag(L, "plain", true);
     lua_pushcfunction(L, to_string);
     lua_setfield(L, -2, "__tostring");
   }

@@ -219,7 +219,7 @@ static void push_ipus(lua_State *L, const Price *p) {
     set_count(L, "mean_tile_bytes", x->mean);
     set_count(L, "tiles_over", x->tiles_over);
     set_io_tiles(L, p, x->io_bytes);
-    lua_pushboolean(L, x->fits), lua_setfield(L, -2, "fits");
+    bind_set_flag(L, "fits", x->fits);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -245,14 +245,14 @@ static void push_stages(lua_State *L, const Price *p) {
 static int summary(lua_State *L) {
   const Price *p = check_price(L);
   lua_createtable(L, 0, 24);
-  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
-  lua_pushstring(L, p->machine.pod.target.name), lua_setfield(L, -2, "target");
+  bind_set_text(L, "name", p->name);
+  bind_set_text(L, "target", p->machine.pod.target.name);
   set_count(L, "ipus", p->machine.pod.ipus);
   set_count(L, "replicas", p->replicas);
   set_count(L, "instances", pod_hosts(&p->machine.pod));
   set_count(L, "local_replicas", p->replicas / pod_hosts(&p->machine.pod));
   set_count(L, "shards", p->shards);
-  lua_pushboolean(L, p->fits), lua_setfield(L, -2, "fits");
+  bind_set_flag(L, "fits", p->fits);
   bind_set_number(L, "seconds", p->seconds);
   push_cycles(L, p->cycles, p->total), lua_setfield(L, -2, "cycles");
   push_memory(L, p, 0, p->shards - 1), lua_setfield(L, -2, "memory");
@@ -283,7 +283,7 @@ static int summary(lua_State *L) {
       busy += p->ipu[i].cycles[PHASE_COMPUTE] + p->ipu[i].cycles[PHASE_EXCHANGE];
     bind_set_number(L, "utilisation", p->total > 0 ? busy / p->shards / p->total : 0);
   }
-  if (p->why) lua_pushstring(L, p->why), lua_setfield(L, -2, "why");
+  bind_set_text(L, "why", p->why);
   return 1;
 }
 
@@ -401,10 +401,8 @@ static int chips(lua_State *L) {
   for (int i = 0; target_at(i); i++) {
     const Target *t = target_at(i);
     lua_createtable(L, 0, 4);
-    lua_pushstring(L, t->name);
-    lua_setfield(L, -2, "name");
-    lua_pushstring(L, t->architecture);
-    lua_setfield(L, -2, "architecture");
+    bind_set_text(L, "name", t->name);
+    bind_set_text(L, "architecture", t->architecture);
     set_count(L, "tiles", (double)t->tiles);
     set_count(L, "tile_bytes", (double)t->tile_bytes);
     lua_rawseti(L, -2, i + 1);

@@ -167,10 +167,10 @@ static void push_cost(lua_State *L, const Program *p, const Phase *phase) {
   int count = p->all_replicas / p->replicas;
   char type[TYPE_TEXT];
   lua_createtable(L, 0, 9);
-  lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
-  lua_pushstring(L, type_text(&n->in[0]->type, type)), lua_setfield(L, -2, "type");
-  lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
-  lua_pushstring(L, cost->way), lua_setfield(L, -2, "way");
+  bind_set_text(L, "op", n->op->name);
+  bind_set_text(L, "type", type_text(&n->in[0]->type, type));
+  bind_set_text(L, "line", n->source);
+  bind_set_text(L, "way", cost->way);
   bind_set_integer(L, "count", cost->count);
   push_totals(L, cost->of[p->first_replica / p->replicas]);
   lua_createtable(L, count, 0);
@@ -206,9 +206,7 @@ static int meetings(lua_State *L) {
 static void push_types(lua_State *L, const Node *n) {
   lua_createtable(L, n->in_count, 0);
   for (int i = 0; i < n->in_count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(n->in[i]->type.dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &n->in[i]->type), lua_setfield(L, -2, "shape");
+    bind_push_type(L, &n->in[i]->type);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -244,10 +242,10 @@ static void push_devices(lua_State *L, const Program *p) {
   if (d.is_placed && !d.on_ipu) d.device = DEVICE_HOST;
   if (d.device == DEVICE_ANY) return;
   bind_set_integer(L, "device", d.device);
-  lua_pushstring(L, d.source), lua_setfield(L, -2, "device_line");
+  bind_set_text(L, "device_line", d.source);
   if (d.other == DEVICE_ANY) return;
   bind_set_integer(L, "other_device", d.other);
-  lua_pushstring(L, d.other_source), lua_setfield(L, -2, "other_line");
+  bind_set_text(L, "other_line", d.other_source);
 }
 
 static int describe(lua_State *L) {
@@ -257,15 +255,15 @@ static int describe(lua_State *L) {
   bind_set_integer(L, "local_replicas", p->replicas);
   push_devices(L, p);
   bind_set_integer(L, "shards", program_shards(p));
-  lua_pushstring(L, p->name), lua_setfield(L, -2, "name");
+  bind_set_text(L, "name", p->name);
   bind_set_integer(L, "steps", p->step_count);
   bind_set_integer(L, "executions", p->executions);
   bind_set_integer(L, "memory_bytes", (lua_Integer)p->memory_bytes);
   bind_set_integer(L, "remote_bytes", (lua_Integer)p->remote_bytes);
   bind_set_integer(L, "live_bytes", (lua_Integer)max_live_bytes(p->buffer, p->buffer_count));
   bind_set_integer(L, "nodes", p->graph->node_count);
-  lua_pushboolean(L, p->unshared_state), lua_setfield(L, -2, "unshared_state");
-  lua_pushboolean(L, p->unshared_weights), lua_setfield(L, -2, "unshared_weights");
+  bind_set_flag(L, "unshared_state", p->unshared_state);
+  bind_set_flag(L, "unshared_weights", p->unshared_weights);
   lua_newtable(L);
   for (int i = 0; i < p->variable_count; i++) {
     lua_pushstring(L, p->variable[i]->name);
@@ -275,17 +273,11 @@ static int describe(lua_State *L) {
   return 1;
 }
 
-static void push_type(lua_State *L, const Type *type) {
-  lua_createtable(L, 0, 2);
-  lua_pushstring(L, dtype_name(type->dtype)), lua_setfield(L, -2, "dtype");
-  bind_push_shape(L, type), lua_setfield(L, -2, "shape");
-}
-
 static int result_types(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_createtable(L, p->result_count, 0);
   for (int i = 0; i < p->result_count; i++) {
-    push_type(L, &p->result_type[i]);
+    bind_push_type(L, &p->result_type[i]);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -296,7 +288,7 @@ static int variable_types(lua_State *L) {
   Program *p = bind_check_program(L, 1);
   lua_createtable(L, p->variable_count, 0);
   for (int i = 0; i < p->variable_count; i++) {
-    push_type(L, &p->variable[i]->type);
+    bind_push_type(L, &p->variable[i]->type);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;

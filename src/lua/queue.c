@@ -22,10 +22,11 @@ Object *bind_check_object(lua_State *L, int index, const char *name) {
   return *o;
 }
 
-void bind_push_object(lua_State *L, Object *o, const char *name) {
+Object **bind_push_object(lua_State *L, const char *name) {
   Object **u = lua_newuserdatauv(L, sizeof *u, 1);
-  *u = o;
+  *u = NULL;
   luaL_setmetatable(L, name);
+  return u;
 }
 
 /* Its name in program:queues(). */
@@ -50,10 +51,10 @@ void bind_object_type(lua_State *L, const char *name, const luaL_Reg *methods) {
 /* (keep_last) */
 static int new_outfeed(lua_State *L) {
   bool keep_last = lua_toboolean(L, 1);
-  bind_push_object(L, NULL, OUTFEED_NAME);
+  Object **held = bind_push_object(L, OUTFEED_NAME);
   Error e = {0};
   Outfeed *q = outfeed_new(&e, keep_last);
-  *(Object **)lua_touserdata(L, -1) = (Object *)q;
+  *held = (Object *)q;
   bind_check(L, &e);
   return 1;
 }

@@ -12,14 +12,6 @@
 
 #define FOLDER_NAME "ipulua.ImageFolder"
 
-static void push_names(lua_State *L, const ImageFolder *f) {
-  lua_createtable(L, f->class_count, 0);
-  for (int i = 0; i < f->class_count; i++) {
-    lua_pushstring(L, f->class_name[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
-}
-
 /* A tensor that a reader is going to give: its userdata is there first. */
 static int read_tensor(lua_State *L, Status (*read)(Error *, const char *, Tensor **)) {
   const char *path = luaL_checkstring(L, 1);
@@ -148,7 +140,7 @@ static int csv_columns(lua_State *L) { /* (path, separator) → names */
   Error e = {0};
   csv_first_record(&e, path, separator[0], &f->class_name, &f->class_count);
   bind_check(L, &e);
-  push_names(L, f);
+  bind_push_texts(L, f->class_name, f->class_count);
   return 1;
 }
 
@@ -157,14 +149,6 @@ static int from_lines(lua_State *L) { /* (path) */
   Dataset **u = bind_new_dataset(L);
   Error e = {0};
   return bind_made_dataset(L, u, dataset_from_lines(&e, bind_where(L), path), &e);
-}
-
-static void push_paths(lua_State *L, const ImageFolder *f) {
-  lua_createtable(L, f->file_count, 0);
-  for (int i = 0; i < f->file_count; i++) {
-    lua_pushstring(L, f->file[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
 }
 
 static void push_labels(lua_State *L, const ImageFolder *f) {
@@ -191,9 +175,9 @@ static int class_files(lua_State *L) {
   Error e = {0};
   class_files_list(&e, who, path, kind, flat, f);
   bind_check(L, &e);
-  push_paths(L, f);
+  bind_push_texts(L, f->file, f->file_count);
   push_labels(L, f);
-  push_names(L, f);
+  bind_push_texts(L, f->class_name, f->class_count);
   return 3;
 }
 
@@ -237,7 +221,7 @@ static int from_images(lua_State *L) {
   Error e = {0};
   image_folder_list(&e, path, f);
   bind_check(L, &e);
-  push_names(L, f);
+  bind_push_texts(L, f->class_name, f->class_count);
   Dataset **u = bind_new_dataset(L);
   bind_made_dataset(L, u, dataset_from_images(&e, bind_where(L), f, height, width, channels), &e);
   lua_insert(L, -2);

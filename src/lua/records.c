@@ -74,9 +74,7 @@ static void set_attributes(lua_State *L, const Node *n) {
 static void set_types(lua_State *L, const Node *n) {
   lua_createtable(L, n->out_count, 0);
   for (int i = 0; i < n->out_count; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushstring(L, dtype_name(n->out[i].type.dtype)), lua_setfield(L, -2, "dtype");
-    bind_push_shape(L, &n->out[i].type), lua_setfield(L, -2, "shape");
+    bind_push_type(L, &n->out[i].type);
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "outputs");
@@ -97,8 +95,8 @@ static void set_input(lua_State *L, const Trace *t, const Node *n) {
 
 static void push_record(lua_State *L, const Trace *t, const Node *n, const int *position) {
   lua_createtable(L, 0, 6);
-  lua_pushstring(L, n->op->name), lua_setfield(L, -2, "op");
-  if (n->source) lua_pushstring(L, n->source), lua_setfield(L, -2, "line");
+  bind_set_text(L, "op", n->op->name);
+  bind_set_text(L, "line", n->source);
   push_references(L, n->in, n->in_count, position), lua_setfield(L, -2, "inputs");
   set_types(L, n);
   set_attributes(L, n);

@@ -36,9 +36,9 @@ static int engine_info(lua_State *L) {
   lua_newtable(L);
   bind_set_integer(L, "threads", g->threads);
   bind_set_integer(L, "seed", (lua_Integer)g->seed);
-  lua_pushstring(L, g->kernels->name), lua_setfield(L, -2, "kernels");
+  bind_set_text(L, "kernels", g->kernels->name);
   char text[PRODUCTS_TEXT];
-  lua_pushstring(L, products_text(g->kernels, text)), lua_setfield(L, -2, "products");
+  bind_set_text(L, "products", products_text(g->kernels, text));
   return 1;
 }
 

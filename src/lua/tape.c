@@ -170,6 +170,13 @@ void tape_record_on(lua_State *L, Tape *t, const OpDef *op, Tensor *const *in, i
   bind_check_graph(L, t->graph);
 }
 
+static bool begin_at(Tape *t, const char *where, Error *e) {
+  bool good = begin(t);
+  if (good) bind_mark_at(t->state, t->graph, where);
+  else fail(e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
+  return good;
+}
+
 void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const *in, int count,
                  const Attr *attrs, int first, int out_count) {
   Value **value = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof *value, 0);
@@ -182,11 +189,7 @@ void tape_record(lua_State *L, const OpDef *op, const int *index, Tensor *const 
   Error e = {0};
   for (Tape *t = tape_first(s); t && e.status == OK;
        t = following(t)) { /* without Lua: its collector may end a tape */
-    if (!begin(t)) {
-      fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
-      break;
-    }
-    bind_mark_at(s, t->graph, where);
+    if (!begin_at(t, where, &e)) break;
     for (int i = 0; i < count; i++)
       value[i] = variable[i] ? value_of_variable(t, variable[i]) : value_of_tensor(t, in[i]);
     record(t, op, value, count, attrs, out, out_count);
@@ -204,11 +207,7 @@ void tape_record_reading(lua_State *L, Variable *v) {
   const char *where = bind_where(L);
   Error e = {0};
   for (Tape *t = tape_first(s); t && e.status == OK; t = following(t)) {
-    if (!begin(t)) {
-      fail(&e, ERR_OUT_OF_MEMORY, "out of memory on a GradientTape");
-      break;
-    }
-    bind_mark_at(s, t->graph, where);
+    if (!begin_at(t, where, &e)) break;
     Value *value = value_of_variable(t, v);
     record(t, identity, &value, 1, NULL, &tensor, 1);
     take_error(t, &e);
@@ -434,8 +433,7 @@ void bind_open_tape(lua_State *L) {
   bind_set_functions(L, functions);
   lua_newtable(L);
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
+  bind_set_text(L, "__mode", "v");
   lua_setmetatable(L, -2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &TAPES_KEY);
   bind_type(L, TAPE_NAME, free_tape, NULL);

@@ -108,6 +108,17 @@ void bind_push_shape(lua_State *L, const Type *t) {
   plain_mark_shape(L);
 }
 
+void bind_set_type(lua_State *L, const Type *t) {
+  bind_set_text(L, "dtype", dtype_name(t->dtype));
+  bind_push_shape(L, t);
+  lua_setfield(L, -2, "shape");
+}
+
+void bind_push_type(lua_State *L, const Type *t) {
+  lua_createtable(L, 0, 2);
+  bind_set_type(L, t);
+}
+
 Tensor *bind_concrete(lua_State *L, int index, const char *what) {
   LuaTensor *t = bind_test_tensor(L, index);
   Variable *v = t ? NULL : bind_test_variable(L, index);

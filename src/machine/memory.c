@@ -13,9 +13,9 @@
 #include "machine/priced.h"
 #include "program/timetable.h"
 
-/* Constants: bytes of a tensor on each tile, at least (PopLibs TileMapping); gaps beside live
- * tensors (8.4 %, published for ResNet-50); the runtime's own programs; stacks of a supervisor and
- * six workers. */
+/* GRAIN_BYTES: the fewest bytes of a tensor on a tile (PopLibs TileMapping). RUNTIME_BYTES: the
+ * runtime's own programs. STACK_BYTES: stacks of six workers and a supervisor. gap_share: gaps
+ * beside live tensors, published for ResNet-50. */
 enum {
   GRAIN_BYTES = 128,
   RUNTIME_BYTES = 1000,

@@ -80,8 +80,8 @@ static bool find_needs(Needs *s, const Graph *g, const Node *n) {
   return true;
 }
 
-/* 1: the collective needs the result of one that lead is joined with, so it could wait forever; 0:
- * it doesn't; -1: out of memory. */
+/* Returns 1 if the collective needs the result of one that lead is joined with. Joined, it would
+ * wait for itself. Returns 0 if it doesn't, -1 without memory. */
 static int needs_member(const Price *p, const int *leader, int lead, int step) {
   Needs s = {.arena = arena_new()};
   int found = s.arena && find_needs(&s, p->step[step].region, p->step[step].node) ? 0 : -1;

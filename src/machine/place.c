@@ -5,13 +5,11 @@
 
 static Home *home_at(Homes *h, const Value *v) { return &h->home[value_number(&h->values, v)]; }
 
-static Homes *find(const Placer *p, const Graph *g) {
+Homes *place_find(const Placer *p, const Graph *g) {
   Homes *h = p->list;
   while (h && h->graph != g) h = h->next;
   return h;
 }
-
-const Homes *place_find(const Placer *p, const Graph *g) { return find(p, g); }
 
 static Homes *make(Placer *p, const Graph *g) {
   Homes *h = arena_alloc(p->arena, sizeof *h);
@@ -96,7 +94,7 @@ static void place_node(Placer *p, Homes *h, Node *n) {
 }
 
 static void place_region(Placer *p, const Graph *g, Home *inputs, Home *outputs) {
-  Homes *h = find(p, g);
+  Homes *h = place_find(p, g);
   if (!h) h = make(p, g);
   if (!h) {
     p->failed = true;

@@ -26,7 +26,7 @@ typedef struct Placer {
 } Placer;
 
 void place_program(Placer *p, const Graph *g);
-const Homes *place_find(const Placer *p, const Graph *g);
+Homes *place_find(const Placer *p, const Graph *g);
 static inline const Home *home_of(const Homes *h, const Value *v) {
   return &h->home[value_number(&h->values, v)];
 }

@@ -112,9 +112,9 @@ static int walk_collectives(Timeline *t, const Price *p, int i, int end, Clocks 
   return i;
 }
 
-/* A copy is made when its value is there and the receiving IPU comes to it. The sender waits for
- * that. If the sender has gone on, its steps are put off by the time of the bytes, but not by the
- * latency. */
+/* A copy begins when its value exists and the receiving IPU reaches the copy. The sender waits for
+ * that. If the sender already runs later steps, these are delayed by the time of the bytes, but not
+ * by the latency. */
 static double walk_link(Timeline *t, const Price *p, int i, Clocks *c, double cycles, bool draws) {
   const PricedStep *r = &p->step[i];
   int ipu = r->ipu < p->shards ? r->ipu : 0,

@@ -32,7 +32,8 @@ static void walk_node(PricingContext *w, PricedRegion *in, Node *n) {
   else if (!walk_is_free(n)) walk_op(w, in, n);
 }
 
-/* A result made here goes straight to where it is wanted, if its bytes fit there. */
+/* A result made in this region is allocated as the target that it replaces, if its bytes fit
+ * there. */
 static void aim_outputs(PricingContext *w, PricedRegion *in, const int *targets) {
   for (int i = 0; targets && i < in->graph->output_count; i++) {
     Value *root = value_root(in->graph->output[i]);

@@ -218,8 +218,9 @@ static bool ends_with(const PricingContext *w, const PricedRegion *in, int alloc
          h->until == region_position(&in->region, n->id);
 }
 
-/* An operand that may be written over: on the result's IPU, of its size, the region's own, and
- * not read again. operands: where n's are on that IPU. */
+/* Finds an operand that the result may be written over. It is on the result's IPU, has its size,
+ * belongs to this region, and has no later reader. operands: the allocations of n's operands on
+ * that IPU. */
 static int reusable(PricingContext *w, PricedRegion *in, const Node *n, int output, int ipu,
                     const int *operands) {
   if (output != 0 || !operands) return -1;
@@ -408,7 +409,7 @@ static bool brings_another(const PricedStep *r, int before) {
   return false;
 }
 
-/* Each component of an infeed's element goes to the IPU that reads it. */
+/* Each component of an infeed's element is copied to the IPU that reads it. */
 void walk_dequeue(PricingContext *w, PricedRegion *in, Node *n) {
   for (int i = 0; i < n->out_count; i++) {
     const Home *home = home_of(in->homes, &n->out[i]);

@@ -141,7 +141,7 @@ static void scatter(const Target *t, const Node *n, bool tuples, Cost *cost) {
   int updates = dtype(n->in[0]) == dtype(&n->out[0]) ? 0 : 1;
   int64_t count = index_count(n, 1 - updates, tuples);
   Around a = slices(&n->out[0].type, elements(n->in[updates]), count);
-  *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count, true);
+  *cost = cost_scatter(t, dtype(&n->out[0]), a.extent, a.inner, count);
 }
 
 void cost_of_scatter(const Target *t, const Node *n, Cost *cost) { scatter(t, n, false, cost); }

@@ -6,10 +6,10 @@
 
 enum { NUMBERS_LOOKED_AT = 1024 };
 
-/* The node that made operand k, if it is where n is, so that n may read that node's operands
- * instead; NULL: elsewhere. */
-static Node *operand_maker(const Node *n, int k) {
-  Node *from = n->in[k]->node;
+/* The node that made the first operand, if it is where n is, so that n may read that node's
+ * operands instead; NULL: elsewhere. */
+static Node *operand_maker(const Node *n) {
+  Node *from = n->in[0]->node;
   const Placement *p = &n->place, *q = &from->place;
   bool near = p->device == q->device && p->shard == q->shard && p->stage == q->stage &&
               (p->backward == q->backward || p->stage < 0);
@@ -45,7 +45,7 @@ Value *simplify_whole(Node *n) {
 static bool is_plain_view(const Node *n) { return n && n->op->simplify && (n->op->traits & VIEW); }
 
 static Value *same_view(const Node *n) {
-  for (const Node *at = n; is_plain_view(at); at = operand_maker(at, 0))
+  for (const Node *at = n; is_plain_view(at); at = operand_maker(at))
     if (type_equal(&at->in[0]->type, &n->out[0].type)) return at->in[0];
   return NULL;
 }
@@ -53,7 +53,7 @@ static Value *same_view(const Node *n) {
 /* A view of a number that was spread is that number spread to the view's shape: chains read it
  * where it was. */
 static void spread_at_once(Node *n) {
-  Node *from = operand_maker(n, 0);
+  Node *from = operand_maker(n);
   const Type *to = &n->out[0].type;
   if (!is_laid_out(from, LAYOUT_SPREAD) || type_count(&from->in[0]->type) != 1 ||
       from->in[0]->type.rank > to->rank)
@@ -76,20 +76,20 @@ Value *simplify_view(Node *n) {
 Value *simplify_reshape(Node *n) {
   Value *same = same_view(n);
   if (same) return same;
-  for (Node *from; is_plain_view(from = operand_maker(n, 0));) n->in[0] = from->in[0];
+  for (Node *from; is_plain_view(from = operand_maker(n));) n->in[0] = from->in[0];
   spread_at_once(n);
   return NULL;
 }
 
 Value *simplify_broadcast(Node *n) {
-  for (Node *from; is_laid_out(from = operand_maker(n, 0), LAYOUT_SPREAD);) n->in[0] = from->in[0];
+  for (Node *from; is_laid_out(from = operand_maker(n), LAYOUT_SPREAD);) n->in[0] = from->in[0];
   return simplify_whole(n);
 }
 
 /* y[i] is t[p[i]], and t[i] is x[q[i]], of axes: y[i] is x[q[p[i]]]. */
 Value *simplify_transpose(Node *n) {
   int rank = n->in[0]->type.rank;
-  Node *from = operand_maker(n, 0);
+  Node *from = operand_maker(n);
   if (is_laid_out(from, LAYOUT_ORDER)) {
     int64_t *both = arena_alloc(n->arena, (size_t)(rank + 1) * sizeof *both);
     if (!both) return NULL;
@@ -122,7 +122,7 @@ static bool holds(Dtype through, Dtype d) {
 }
 
 Value *simplify_cast(Node *n) {
-  const Node *from = operand_maker(n, 0);
+  const Node *from = operand_maker(n);
   if (from && from->op->simplify == simplify_cast &&
       type_equal(&from->in[0]->type, &n->out[0].type) &&
       holds(n->in[0]->type.dtype, n->out[0].type.dtype) && is_flushed(from->in[0]))

@@ -223,6 +223,14 @@ void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const 
   parallel_for(c, chain.count, CONVERT_GRAIN, run_chain_part, &chain);
 }
 
+void run_number(const Call *c, Elementwise kernel, const Type *t, const void *x, double number,
+                void *y) {
+  Type one = type_scalar(t->dtype);
+  double held = 0;
+  dtype_set(t->dtype, &held, 0, number);
+  run_kernel(c, kernel, 2, (const Type *[]){t, &one}, (const void *[]){x, &held}, t, y, NULL);
+}
+
 /* ---- indices ---- */
 
 int64_t index_at(const Call *c, const char *what, Dtype d, const void *data, int64_t i,

@@ -64,6 +64,9 @@ void fill_elements(void *y, size_t size, const void *value, int64_t n);
  * For use inside of bodies of eval_wide: no narrow dtypes. */
 void run_kernel(const Call *c, Elementwise kernel, int arity, const Type *const *type,
                 const void *const *in, const Type *out_type, void *out, const double *p);
+/* y = kernel(x, number), the number as one of t, the type of x and y. */
+void run_number(const Call *c, Elementwise kernel, const Type *t, const void *x, double number,
+                void *y);
 
 /* x's type without the axes, or with extent 1 for them (keep). */
 Type type_reduced(const Type *x, int count, const int *axes, bool keep);

@@ -23,7 +23,7 @@ typedef struct Drawing {
   const Program *program;
   Maker *maker; /* by node */
   int count, capacity;
-  const Node **seen; /* by the step at hand */
+  const Node **seen; /* by the current step */
   int seen_count, seen_capacity;
   int *arrow; /* by position: which step the last arrow from there went to */
   int positions;

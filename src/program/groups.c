@@ -57,8 +57,8 @@ static int last_reader(const ChainBuild *b, int member) {
   return last;
 }
 
-/* A value that leaves the group goes to memory; others live in a block buffer while somebody
- * still reads them. */
+/* A value that is read outside of the group is written to memory. Others are in a block buffer
+ * until their last reader has run. */
 static int member_slot(ChainBuild *b, int member) {
   Region *r = b->region;
   Node *n = r->graph->node[b->group->member[member]];
@@ -105,8 +105,8 @@ static Chain *build_chain(Lower *l, Region *r, const Group *g) {
 
 /* ---- products ---- */
 
-/* A product whose only reader adds it to the memory that the sum goes to: the kernel adds as it
- * stores. Each sum must be whole before it is added, or the bits would differ. */
+/* A product whose only reader adds it to a buffer in place: the kernel adds as it stores. Each sum
+ * must be whole before it is added, or the bits would differ. */
 static bool accumulates(Lower *l, Region *r, const Group *g, const GemmPlan *plan) {
   Node *n = r->graph->node[g->member[0]], *gemm = r->graph->node[g->gemm];
   Elementwise kernel;

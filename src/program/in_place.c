@@ -110,7 +110,7 @@ static void follow_stored(Lower *l, Region *r, const int *inputs, int target, co
   if (node_is_made(v->node) && *slot < 0 && may_write_over(l, r, inputs, target, v)) *slot = target;
 }
 
-/* The value that `made` replaces goes to the same memory. So a branch that leaves it unchanged has
+/* The value that `made` replaces gets the same memory. So a branch that leaves it unchanged has
  * nothing to copy. */
 static void follow_replaced(Lower *l, Region *r, const int *inputs, int target, const Value *made) {
   for (Value *v = replaced_by(made); v && !r->pass; made = v, v = replaced_by(v)) {

@@ -100,7 +100,7 @@ static bool add_pending(Part *t, Value *v, int output, int stage, int due) {
   return true;
 }
 
-/* The last node of the pass for which v must be at hand. */
+/* The last node of the pass that needs v on the tiles. */
 static int last_use(const Part *t, const Value *v, int pass) {
   int last = pass_of(t, v->node) == pass ? t->settled[v->node->id] : v->node->id;
   for (int i = v->node->id + 1; i < t->g->node_count; i++) {

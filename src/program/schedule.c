@@ -47,8 +47,8 @@ static bool shift_is_free(const PipelinePlan *p, int shift) {
   return true;
 }
 
-/* The rotations of the list of programs that can run side by side, taken greedily; offset[i]:
- * how many rows micro-batch i of a round begins after the first. 0 where memory is out. */
+/* Chooses greedily the rotations of the list of programs that can run side by side. Micro-batch i
+ * of a round begins offset[i] rows after the first. Returns their number, 0 without memory. */
 static int find_rotations(const PipelinePlan *p, int *offset) {
   int count = plan_programs(p), found = 0;
   bool *is_free = malloc((size_t)count * sizeof *is_free);
@@ -87,8 +87,8 @@ static bool sequential_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* ---- 1F1B: forward passes until the pipeline is full, then one backward, one forward; virtual:
- * the same with several positions on each IPU, in turns ---- */
+/* ---- 1F1B: forward passes until the pipeline is full, then backward and forward in turns. With
+ * virtual stages an IPU has several positions and takes them in turns. ---- */
 
 static Status one_f_one_b_check(Error *e, const PipelinePlan *p) {
   if (any_shared_ipu(p))

@@ -162,8 +162,8 @@ static bool fill_from_starts(const PipelinePlan *p, int micros, int *row) {
   return true;
 }
 
-/* Has every IPU of `next` come to it, with its inputs made in rows before t? at[d] is the position
- * of IPU d in its list. */
+/* Whether `next` is the next entry of each of its IPUs, and its inputs are made in rows before t.
+ * at[d] is the position of IPU d in its list. */
 static bool is_ready(const PipelinePlan *p, const TimetableEntry *order, const int *begin,
                      const int *at, TimetableEntry next, const int *before, int t) {
   if (before && (*before < 0 || *before >= t)) return false;

@@ -66,7 +66,8 @@ typedef struct Timetable {
   TimetableEntry *entry;
 } Timetable;
 
-/* NULL with e filled when micros isn't legal; e names the multiple wanted. */
+/* NULL, and an error in e, if the schedule can't run that many micro-batches. The error names the
+ * multiple that it needs. */
 Timetable *timetable_new(Error *e, const PipelinePlan *p, int micros);
 void timetable_free(Timetable *t);
 /* The number of copies of a value that program `made` produces and `used` reads, including the one

@@ -47,8 +47,9 @@ static double point_of_part(double part, double split, double columns) {
 /* Rows are cut into so many equal parts that each worker gets as many as any other, one after
  * the other (PL's partition). A worker pays a set-up, each of its pieces within a row, and its
  * points. The slowest one counts. */
-static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_range,
-                             double per_piece, double per_point) {
+static double slowest_worker(const Target *t, int64_t rows, int64_t columns, double per_piece,
+                             double per_point) {
+  enum { SET_UP = 17 };
   int64_t workers = t->workers, a = common_divisor(rows, workers);
   double split = (double)(workers / max(1, a)), share = (double)(rows / max(1, a)),
          width = (double)columns, worst = 0;
@@ -57,7 +58,7 @@ static double slowest_worker(const Target *t, int64_t rows, int64_t columns, dou
            to = point_of_part((double)(w + 1) * share, split, width);
     if (!(to > from)) continue;
     double pieces = floor((to - 1) / width) - floor(from / width) + 1;
-    worst = fmax(worst, per_range + pieces * per_piece + (to - from) * per_point);
+    worst = fmax(worst, SET_UP + pieces * per_piece + (to - from) * per_point);
   }
   return worst;
 }
@@ -69,7 +70,7 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
                          double kernel_columns, int64_t height) {
   double w = (double)t->workers, ni = (double)in_groups, no = (double)out_passes;
   double worker =
-      slowest_worker(t, times(b->batch, b->rows), b->columns, 17, 28 - 3 * u->per_row, u->per_row);
+      slowest_worker(t, times(b->batch, b->rows), b->columns, 28 - 3 * u->per_row, u->per_row);
   double clear_width = u->sum == 4 ? 2 : 4;
   double start = height >= 4 ? 75 : height == 2 ? 61 : 30; /* pointers of each row */
   double clear = w * no * (5 + ceil_ratio(ceil_ratio(points * (double)u->units, w), clear_width));
@@ -100,7 +101,7 @@ static double vertical_cycles(const Target *t, const Block *b, double in, double
 static double window_cycles(const Target *t, const Block *b, double packs, double windows,
                             bool one_group, double stride) {
   double w = (double)t->workers, load = (one_group ? 34 : 31 + 10 * w) + 19;
-  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns, 17,
+  double worker = slowest_worker(t, times(b->batch, b->rows), b->columns,
                                  13 + 2 * (stride > 1 ? 8 : 9), 2 * stride);
   return 28 + 21 * packs + windows * (load + 6) + packs * windows * w * worker;
 }

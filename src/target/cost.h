@@ -131,7 +131,7 @@ Cost cost_transpose(const Target *t, Dtype d, int64_t elements);
 Cost cost_slice(const Target *t, Dtype d, int64_t elements);
 /* Rows of a table [rows, width] by index; scatter adds rows back (or sets them). */
 Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
-Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices, bool add);
+Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices);
 /* Reads elements of columns, or adds to them. Each column has lookups of its own. */
 Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int64_t lookups,
                      bool add);
@@ -219,8 +219,7 @@ Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool 
               const PlanOptions *options);
 /* softmax(Q K^T) V; groups = batch x heads, rows x keys scores, head and value widths. */
 Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows,
-                    int64_t keys, int64_t width, int64_t value_width, bool backward,
-                    const PlanOptions *options);
+                    int64_t keys, int64_t width, int64_t value_width, bool backward);
 Cost cost_ctc_loss(const Target *t, Dtype d, int64_t batch, int64_t time, int64_t labels,
                    int64_t classes);
 

@@ -112,11 +112,10 @@ static double apart(const Target *t, const TablePlan *p, const Lookups *l, doubl
 }
 
 static Cost scatter_by(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
-                       bool add, TablePlan p) {
+                       TablePlan p) {
   Cost c = cost_free();
   Lookups l = share_lookups(t, &p, (double)indices);
-  double w = (double)t->workers;
-  double each = add ? 12 + 3 * (p.vectors - 1) : 10 + 2 * p.vectors;
+  double w = (double)t->workers, each = 12 + 3 * (p.vectors - 1);
   c.tiles = fmin((double)t->tiles, p.columns * p.parts);
   cost_step(&c, t, "scatter", l.seen * (4 + l.bytes), w * (18 + l.seen * each));
   if (!p.by_rows) combine(&c, t, (double)rows * l.bytes / element_bytes(d), p.parts);
@@ -129,15 +128,14 @@ static Cost scatter_by(const Target *t, Dtype d, int64_t rows, int64_t width, in
   return c;
 }
 
-Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices,
-                  bool add) {
+Cost cost_scatter(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t indices) {
   if (rows <= 0 || width <= 0 || indices <= 0) return cost_free();
   TablePlan p = plan_table(t, d, (double)rows, (double)width);
-  Cost best = scatter_by(t, d, rows, width, indices, add, p);
+  Cost best = scatter_by(t, d, rows, width, indices, p);
   /* fewer parts of the lookups: each has a table of its own, and all of these are added up */
   while (!p.by_rows && p.parts > 1) {
     p.parts = floor(p.parts / 2);
-    Cost c = scatter_by(t, d, rows, width, indices, add, p);
+    Cost c = scatter_by(t, d, rows, width, indices, p);
     if (cost_cycles(&c) < cost_cycles(&best)) best = c;
   }
   return best;
@@ -169,8 +167,8 @@ Cost cost_take_along(const Target *t, Dtype d, int64_t tables, int64_t rows, int
   if (2 * tables > t->tiles) return whole;
   Target part = *t;
   part.tiles = t->tiles / tables;
-  Cost cut = add ? cost_scatter(&part, d, rows, 1, lookups, true)
-                 : cost_gather(&part, d, rows, 1, lookups);
+  Cost cut =
+      add ? cost_scatter(&part, d, rows, 1, lookups) : cost_gather(&part, d, rows, 1, lookups);
   cut.tiles *= (double)tables, cut.flops *= (double)tables;
   return cost_cycles(&cut) < cost_cycles(&whole) ? cut : whole;
 }

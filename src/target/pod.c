@@ -110,7 +110,7 @@ Cost cost_link(const Pod *p, int from, int to, double bytes) {
 static bool crosses_gateways(const Pod *p) { return p->ipus > 64; }
 
 /* Half of a ring all-reduce: every replica sends all shares but its own, one hop at a time. */
-static Cost ring_half(const Pod *p, int replicas, int ipus_per_replica, double bytes) {
+Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, double bytes) {
   Cost c = cost_free();
   if (replicas < 2 || ipus_per_replica < 1 || !(bytes > 0)) return c;
   double link = (double)p->target.link_bytes_per_second / (double)p->target.clock_hz,
@@ -131,12 +131,8 @@ static Cost ring_half(const Pod *p, int replicas, int ipus_per_replica, double b
   return c;
 }
 
-Cost cost_reduce_scatter(const Pod *p, int replicas, int ipus_per_replica, double bytes) {
-  return ring_half(p, replicas, ipus_per_replica, bytes);
-}
-
 Cost cost_all_reduce(const Pod *p, int replicas, int ipus_per_replica, double bytes) {
-  Cost c = ring_half(p, replicas, ipus_per_replica, bytes);
+  Cost c = cost_reduce_scatter(p, replicas, ipus_per_replica, bytes);
   cost_repeat(&c, 2);
   return c;
 }

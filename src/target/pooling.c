@@ -123,12 +123,11 @@ static void cut_field(const Pooling *q, PoolingPlan p, int dimension, int64_t ro
   }
 }
 
-/* The best plan with channel groups of this many vectors. present: the vectors in the operand's
- * groups. */
-static PoolingPlan plan_groups(const Pooling *q, int64_t max, int64_t present) {
+/* The best plan. present: the vectors in the operand's groups, which are cut, not joined. */
+static PoolingPlan plan_pooling(const Pooling *q, int64_t present) {
   PoolingPlan best = {0};
   int64_t tiles = q->t->tiles;
-  for (int64_t vectors = 1; vectors <= max && vectors <= q->channels; vectors++) {
+  for (int64_t vectors = 1; vectors <= present && vectors <= q->channels; vectors++) {
     int64_t groups = ceil_div(q->channels, vectors);
     for (int64_t g = 1; g && g <= tiles; g = next_split(groups, g))
       for (int64_t b = 1; b && g * b <= tiles; b = next_split(q->batch, b)) {
@@ -140,11 +139,6 @@ static PoolingPlan plan_groups(const Pooling *q, int64_t max, int64_t present) {
       }
   }
   return best;
-}
-
-/* Groups are cut to those of the operand, not joined. */
-static PoolingPlan plan_pooling(const Pooling *q, int64_t present) {
-  return plan_groups(q, present, present);
 }
 
 static Pooling read_shape(const Target *t, Dtype d, PoolingKind kind, const ConvShape *s,

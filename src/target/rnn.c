@@ -269,15 +269,13 @@ Cost cost_gru(const Target *t, Dtype d, Dtype partials, const RnnShape *s, bool 
 }
 
 Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, int64_t rows,
-                    int64_t keys, int64_t width, int64_t value_width, bool backward,
-                    const PlanOptions *options) {
-  PlanOptions moved = options ? *options : (PlanOptions){0};
-  moved.right_moved = true;
+                    int64_t keys, int64_t width, int64_t value_width, bool backward) {
+  PlanOptions moved = {.right_moved = true};
   Cost c = cost_matmul(t, d, partials, groups, rows, width, keys, &moved);
   Cost softmax = cost_softmax(t, d, times(groups, rows), keys, false);
   cost_then(&c, &softmax);
   if (!backward) {
-    Cost values = cost_matmul(t, d, partials, groups, rows, keys, value_width, options);
+    Cost values = cost_matmul(t, d, partials, groups, rows, keys, value_width, NULL);
     cost_then(&c, &values);
     return c;
   }
@@ -285,7 +283,7 @@ Cost cost_attention(const Target *t, Dtype d, Dtype partials, int64_t groups, in
   cost_then(&c, &grad);
   Cost parts[] = {cost_matmul(t, d, partials, groups, rows, value_width, keys, &moved),
                   cost_matmul(t, d, partials, groups, keys, rows, value_width, &moved),
-                  cost_matmul(t, d, partials, groups, rows, keys, width, options),
+                  cost_matmul(t, d, partials, groups, rows, keys, width, NULL),
                   cost_matmul(t, d, partials, groups, keys, rows, width, &moved)};
   for (int i = 0; i < 4; i++) cost_then(&c, &parts[i]);
   return c;

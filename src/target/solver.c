@@ -20,9 +20,10 @@ static MatrixShare hold_matrices(const Target *t, Dtype d, int64_t batch, int64_
   return (MatrixShare){share, ceil_ratio(elements, share)};
 }
 
-/* A vertex that few of the tiles run: its program is spread over all that the cost is for. */
-static void add_rare_vertex(Cost *c, const Target *t, VertexKind kind, double tiles) {
-  double bytes = 40 + (t->code ? cost_code_bytes(1u << kind) : 0);
+/* A solver's vertex, which few of the tiles run: its program is spread over all that the cost is
+ * for. */
+static void add_rare_vertex(Cost *c, const Target *t, double tiles) {
+  double bytes = 40 + (t->code ? cost_code_bytes(1u << VERTEX_SOLVE) : 0);
   c->bytes[MEMORY_VERTEX_STATE] += bytes * fmin(1, tiles / fmax(1, c->tiles));
 }
 
@@ -82,7 +83,7 @@ static Cost cholesky_by(const Target *t, Dtype d, int64_t batch, int64_t n, int6
   double busy = c.tiles;
   c.tiles = fmax(busy, hold_matrices(t, d, batch, n, n, (double)block).tiles);
   c.bytes[MEMORY_VERTEX_CODE] *= busy / c.tiles, c.bytes[MEMORY_VERTEX_STATE] *= busy / c.tiles;
-  add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
+  add_rare_vertex(&c, t, (double)batch);
   c.flops = (double)batch * (double)n * (double)n * (double)n / 3;
   return c;
 }
@@ -188,7 +189,7 @@ static Cost solve_by(const Target *t, Dtype d, int64_t batch, int64_t n, int64_t
   MatrixShare matrices = hold_matrices(t, d, batch, n, n, run);
   c.tiles = matrices.tiles;
   c.bytes[MEMORY_VERTEX_STATE] += t->code ? piece_code * matrices.share / run : 0;
-  if (width == 1) add_rare_vertex(&c, t, VERTEX_SOLVE, (double)batch);
+  if (width == 1) add_rare_vertex(&c, t, (double)batch);
   cost_then(&c, &solve);
   double parts = 1, left = across;
   for (double half = rows / 2; half >= 1; half /= 2) {

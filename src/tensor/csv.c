@@ -314,18 +314,19 @@ static Status parse(Csv *c, const CsvOptions *o, Selection *selection, Tensor **
   return *out = t, OK;
 }
 
-Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *o,
-                 Tensor **out) {
-  Csv c = {.error = e,
-           .path = path,
-           .text = data,
-           .bytes = bytes,
-           .separator = o->separator ? o->separator : ',',
-           .line = 1};
-  Selection selection = {.fields = 0};
-  *out = NULL;
+static Csv csv_of(Error *e, const char *path, const void *data, size_t bytes, char separator) {
+  Csv c = {
+      .error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
   /* UTF-8's mark */
   if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
+  return c;
+}
+
+Status csv_parse(Error *e, const char *path, const void *data, size_t bytes, const CsvOptions *o,
+                 Tensor **out) {
+  Csv c = csv_of(e, path, data, bytes, o->separator ? o->separator : ',');
+  Selection selection = {.fields = 0};
+  *out = NULL;
   Status s = parse(&c, o, &selection, out);
   text_free(&c.field);
   free(selection.first);
@@ -367,9 +368,7 @@ Status csv_first_record(Error *e, const char *path, char separator, char ***fiel
   *fields = NULL, *count = 0;
   Status s = file_read(e, path, 0, true, &data, &bytes);
   if (s != OK) return s;
-  Csv c = {
-      .error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
-  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
+  Csv c = csv_of(e, path, data, bytes, separator);
   s = collect_fields(&c, fields, count);
   text_free(&c.field);
   free(data);
@@ -403,9 +402,7 @@ Status csv_read_cells(Error *e, const char *path, char separator, CsvTake *take,
   *fields = 0, *records = 0;
   Status s = file_read(e, path, 0, true, &data, &bytes);
   if (s != OK) return s;
-  Csv c = {
-      .error = e, .path = path, .text = data, .bytes = bytes, .separator = separator, .line = 1};
-  if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) c.text += 3, c.bytes -= 3;
+  Csv c = csv_of(e, path, data, bytes, separator);
   s = take_cells(&c, take, context, fields, records);
   text_free(&c.field);
   free(data);

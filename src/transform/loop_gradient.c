@@ -171,7 +171,7 @@ static bool analyse(Loop *l) {
 }
 
 /* States that some outputs of a region of the loop depend on, marked in l->walked. */
-static bool walk_from(Loop *l, const Graph *region, int shift, const bool *outputs) {
+static bool walk_from(Loop *l, const Graph *region, const bool *outputs) {
   bool *live = arena_alloc(l->g->arena, (size_t)region->node_count + 1), grown = false;
   if (!live) {
     no_memory(l);
@@ -181,7 +181,7 @@ static bool walk_from(Loop *l, const Graph *region, int shift, const bool *outpu
     if (!outputs || outputs[i]) live[region->output[i]->node->id] = true;
   spread(region, live);
   for (int s = 0; s < l->states; s++) {
-    if (!live[region->input[l->input_of[s] - shift]->node->id] || l->walked[s]) continue;
+    if (!live[region->input[l->input_of[s]]->node->id] || l->walked[s]) continue;
     l->walked[s] = grown = true;
   }
   return grown;
@@ -189,8 +189,8 @@ static bool walk_from(Loop *l, const Graph *region, int shift, const bool *outpu
 
 static void find_walked(Loop *l) {
   for (int s = 0; s < l->states; s++) l->walked[s] = l->taped[s];
-  if (!l->repeat) walk_from(l, control_other(l->n), 0, NULL);
-  while (walk_from(l, l->body, 0, l->walked)) {
+  if (!l->repeat) walk_from(l, control_other(l->n), NULL);
+  while (walk_from(l, l->body, l->walked)) {
   }
 }
 

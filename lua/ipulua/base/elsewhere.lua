@@ -118,6 +118,43 @@ local of_models <const> = {
   load_state_dict = "load_weights",
 }
 
+-- Arguments → their names here, of which a function has one at most.
+local of_arguments <const> = {
+  dim = {"axis", "axes"}, dims = {"axis", "axes", "perm"}, reduction_indices = {"axis"},
+  axes = {"axis"}, keepdim = {"keepdims"}, keep_dims = {"keepdims"},
+  std = {"stddev"}, sigma = {"stddev"}, loc = {"mean"}, low = {"minval"}, high = {"maxval"},
+  p = {"rate"}, prob = {"rate"}, betas = {"beta_1"}, lambd = {"l2", "l1"},
+  kernel = {"kernel_size"}, filter_size = {"kernel_size"}, out_channels = {"filters"},
+  out_features = {"units"}, hidden_size = {"units"}, num_units = {"units"},
+  num_embeddings = {"input_dim"}, embedding_dim = {"output_dim"}, nonlinearity = {"activation"},
+  bias = {"use_bias"}, regularizer = {"kernel_regularizer"},
+  weight_regularizer = {"kernel_regularizer"}, initializer = {"kernel_initializer"},
+  weight_initializer = {"kernel_initializer"}, constraint = {"kernel_constraint"},
+  nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
+}
+
+---The name here of an argument that another library has, if it is among the names of a function.
+---@param key any
+---@param known string[]
+---@return string?
+function elsewhere.argument(key, known)
+  for _, name in ipairs(of_arguments[key] or {}) do
+    for _, each in ipairs(known) do
+      if each == name then return name end
+    end
+  end
+end
+
+local missing <const> = {sparse = true, ragged = true}
+
+---Words for an argument that asks for what no function here gives, or nil.
+---@param key any
+---@return string?
+function elsewhere.missing_argument(key)
+  if not missing[key] then return nil end
+  return string.format("; there are no %s tensors: without it the result is a dense one", key)
+end
+
 ---A hint for a name that a module lacks: "; did you mean 'reduce_sum'?", or nil if no other library
 ---is known to have it.
 ---@param module string as scripts write it: "ipu", "keras.layers"

@@ -13,6 +13,23 @@ local is_tensor <const>, is_variable <const> = core.is_tensor, core.is_variable
 ---Whether value is a table without a class: a list or a dict of further values.
 structure.is_plain = plain.is
 
+---Whether value is a tensor, a variable, or a number or boolean that may become a tensor.
+---@return boolean
+function structure.is_value(value)
+  return is_tensor(value) or is_variable(value) or type(value) == "number"
+    or type(value) == "boolean"
+end
+
+---A number or boolean as a tensor: an integer is int32, another number float32. Everything else
+---is returned as it is.
+---@param value any
+---@return any
+function structure.number_tensor(value)
+  if math.type(value) == "integer" then return core.tensor(value, "int32") end
+  local is_number = type(value) == "number" or type(value) == "boolean"
+  return is_number and core.tensor(value) or value
+end
+
 local order <const> = {number = 1, string = 2, boolean = 3}
 
 -- Numbers, then names, then objects in the order in which they were met.

@@ -141,8 +141,6 @@ function instances.begin()
   local path <const> = plugin_of(facts.library)
   state.begun = true
   joined.begin(path, facts.launcher, facts.index, facts.count)
-  -- a launcher joins the output of all instances, so whole lines are written
-  io.stderr:setvbuf("line")
   log.set_prefix("[instance " .. facts.index .. "] ")
   take_over_exit()
   agree()

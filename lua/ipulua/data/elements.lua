@@ -48,8 +48,7 @@ local function holds_numbers(value)
 end
 
 local function is_component(v)
-  return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
-    or host_strings.is(v) or holds_numbers(v)
+  return structure.is_value(v) or host_strings.is(v) or holds_numbers(v)
 end
 
 local function component(who, leaf)

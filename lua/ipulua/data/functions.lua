@@ -66,17 +66,10 @@ local function trace_element(who, f, types, template)
   local given, n = elements.spread(template, symbolic)
   local value = wrap_results(table.pack(f(table.unpack(given, 1, n))))
   if value == nil then blame.error(who .. ": the function returned nothing", "value") end
-  local leaves, result_template = structure.flatten(value, function(v)
-    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
-  end)
+  local leaves, result_template = structure.flatten(value, structure.is_value)
   check_result(who, result_template)
   if #leaves == 0 then blame.error(who .. ": the function returned nothing", "value") end
-  for i, leaf in ipairs(leaves) do
-    if math.type(leaf) == "integer" then leaves[i] = core.tensor(leaf, "int32") end
-    if not core.is_tensor(leaves[i]) and not core.is_variable(leaves[i]) then
-      leaves[i] = core.tensor(leaf)
-    end
-  end
+  for i, leaf in ipairs(leaves) do leaves[i] = structure.number_tensor(leaf) end
   return tracing.end_root(leaves, who, true), result_template
 end
 

@@ -131,18 +131,13 @@ function IPUOutfeedQueue:enqueue(value, ...)
     blame.error("IPUOutfeedQueue.enqueue: a queue can be enqueued to only once in a program; make "
       .. "a second queue", "value")
   end
-  local leaves, template = structure.flatten(value, function(v)
-    return core.is_tensor(v) or core.is_variable(v) or type(v) == "number" or type(v) == "boolean"
-  end)
+  local leaves, template = structure.flatten(value, structure.is_value)
   check_tensors(template)
   if #leaves == 0 then
     blame.error("IPUOutfeedQueue.enqueue: there is no tensor in the value", "value")
   end
   for i, leaf in ipairs(leaves) do
-    if math.type(leaf) == "integer" then leaf = core.tensor(leaf, "int32") end
-    if not core.is_tensor(leaf) then
-      leaf = core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
-    end
+    leaf = core.is_variable(leaf) and leaf:read_value() or structure.number_tensor(leaf)
     leaves[i] = leaf
     local dtype, shape = core.type_of(leaf)
     for _, extent in ipairs(shape) do

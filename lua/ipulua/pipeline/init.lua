@@ -220,12 +220,9 @@ end
 -- ------------------------------------------------ stages
 
 local function as_tensor(value)
-  if math.type(value) == "integer" then return core.tensor(value, "int32") end
-  if type(value) == "number" then return core.tensor(value, "float32") end
-  if type(value) == "boolean" then return core.tensor(value, "bool") end
   -- so that a node of the stage reads it
   if core.is_variable(value) then return core.ops.identity(value) end
-  return value
+  return structure.number_tensor(value)
 end
 
 local function map_leaves(value, depth)

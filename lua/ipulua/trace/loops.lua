@@ -16,9 +16,7 @@ local loops = {}
 
 -- A carried value as a tensor: Lua integers are int32, other numbers float32.
 local function carried_tensor(value, what)
-  if math.type(value) == "integer" then return core.tensor(value, "int32") end
-  if type(value) == "number" then return core.tensor(value, "float32") end
-  if type(value) == "boolean" then return core.tensor(value, "bool") end
+  value = structure.number_tensor(value)
   if core.is_variable(value) then return value:read_value() end
   if core.is_tensor(value) then return value end
   return core.tensor(value, nil, what)

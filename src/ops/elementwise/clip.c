@@ -6,13 +6,6 @@
 
 static Value *square(Graph *g, Value *x) { return op1(g, "square", x); }
 
-static void multiply_by(const Call *c, const Type *t, const void *x, void *y, double factor) {
-  Type one = {.dtype = t->dtype};
-  double bits = 0;
-  dtype_set(one.dtype, &bits, 0, factor);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){t, &one}, (const void *[]){x, &bits}, t, y, NULL);
-}
-
 /* ---- l2_loss ---- */
 
 static int all_axes(const Type *x, int axes[MAX_RANK]) {
@@ -40,13 +33,53 @@ static Status infer_loss(Error *e, Node *n) {
 
 static Status body_loss(const Call *c) {
   sum_squares(c, c->in_type[0], c->in[0], c->out[0], c->scratch);
-  multiply_by(c, c->out_type[0], c->out[0], c->out[0], 0.5);
+  run_number(c, EW_MUL, c->out_type[0], c->out[0], 0.5, c->out[0]);
   return OK;
 }
 static Status eval_loss(const Call *c) { return eval_wide(c, body_loss); }
 static size_t scratch_loss(const Node *n) { return wide_scratch(n, sum_bytes(&n->in[0]->type)); }
 static void grad_loss(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = ops_mul(g, n->in[0], dy[0]);
+}
+
+/* ---- norms along axes ---- */
+
+typedef struct Norms {
+  Type type;
+  void *data;
+} Norms;
+
+/* Sums of squares, in the call's scratch. */
+static Norms squares_along(const Call *c, const Attr *axis) {
+  const Type *x = c->in_type[0];
+  int count, axes[MAX_RANK];
+  infer_axes(c->error, axis, x->rank, &count, axes);
+  Type kept = type_reduced(x, count, axes, true);
+  char *squares = c->scratch, *sums = squares + round_to_line(type_bytes(x)),
+       *rest = sums + round_to_line(type_bytes(&kept));
+  run_kernel(c, EW_SQUARE, 1, &x, c->in, x, squares, NULL);
+  reduce_axes(c, REDUCE_SUM, x, squares, count, axes, sums, rest);
+  return (Norms){kept, sums};
+}
+
+static void take_root(const Call *c, const Norms *n) {
+  const Type *t = &n->type;
+  run_kernel(c, EW_SQRT, 1, &t, (const void *[]){n->data}, t, n->data, NULL);
+}
+
+static void divide_by(const Call *c, const Norms *n) {
+  const Type *x = c->in_type[0];
+  run_kernel(c, EW_DIV, 2, (const Type *[]){x, &n->type}, (const void *[]){c->in[0], n->data}, x,
+             c->out[0], NULL);
+}
+
+static size_t scratch_norms(const Node *n, const Attr *axis) {
+  const Type *x = &n->in[0]->type;
+  int count, axes[MAX_RANK];
+  infer_axes(NULL, axis, x->rank, &count, axes);
+  Type kept = type_reduced(x, count, axes, true);
+  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) +
+                             reduce_bytes(x, count, axes));
 }
 
 /* ---- l2_normalize ---- */
@@ -60,32 +93,14 @@ static Status infer_normalize(Error *e, Node *n) {
 }
 
 static Status body_normalize(const Call *c) {
-  const Type *x = c->in_type[0];
-  int count, axes[MAX_RANK];
-  infer_axes(c->error, &c->attr[AXIS], x->rank, &count, axes);
-  Type kept = type_reduced(x, count, axes, true), one = {.dtype = x->dtype};
-  const Type *pair[2] = {&kept, &one}, *scaled[2] = {x, &kept};
-  double epsilon = 0;
-  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)),
-       *rest = norm + round_to_line(type_bytes(&kept));
-  dtype_set(x->dtype, &epsilon, 0, c->attr[EPSILON].f);
-  run_kernel(c, EW_SQUARE, 1, &x, c->in, x, squares, NULL);
-  reduce_axes(c, REDUCE_SUM, x, squares, count, axes, norm, rest);
-  run_kernel(c, EW_MAXIMUM, 2, pair, (const void *[]){norm, &epsilon}, &kept, norm, NULL);
-  run_kernel(c, EW_SQRT, 1, pair, (const void *[]){norm}, &kept, norm, NULL);
-  run_kernel(c, EW_DIV, 2, scaled, (const void *[]){c->in[0], norm}, x, c->out[0], NULL);
+  Norms n = squares_along(c, &c->attr[AXIS]);
+  run_number(c, EW_MAXIMUM, &n.type, n.data, c->attr[EPSILON].f, n.data);
+  take_root(c, &n);
+  divide_by(c, &n);
   return OK;
 }
 static Status eval_normalize(const Call *c) { return eval_wide(c, body_normalize); }
-
-static size_t scratch_normalize(const Node *n) {
-  const Type *x = &n->in[0]->type;
-  int count, axes[MAX_RANK];
-  infer_axes(NULL, &n->attr[AXIS], x->rank, &count, axes);
-  Type kept = type_reduced(x, count, axes, true);
-  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) +
-                             reduce_bytes(x, count, axes));
-}
+static size_t scratch_normalize(const Node *n) { return scratch_norms(n, &n->attr[AXIS]); }
 
 static Value *sum_kept(Graph *g, Value *x, const Attr *axis) {
   Attr attrs[] = {*axis, attr_bool(true)};
@@ -118,33 +133,16 @@ static Status infer_clip(Error *e, Node *n) {
 
 /* x / max(norm, limit) * limit */
 static Status body_clip(const Call *c) {
-  const Type *x = c->in_type[0];
-  int count, axes[MAX_RANK];
-  infer_axes(c->error, &c->attr[CLIP_AXES], x->rank, &count, axes);
-  Type kept = type_reduced(x, count, axes, true), one = {.dtype = x->dtype};
-  const Type *pair[2] = {&kept, &one}, *scaled[2] = {x, &kept};
-  double limit = 0;
-  char *squares = c->scratch, *norm = squares + round_to_line(type_bytes(x)),
-       *rest = norm + round_to_line(type_bytes(&kept));
-  dtype_set(x->dtype, &limit, 0, c->attr[CLIP_NORM].f);
-  run_kernel(c, EW_SQUARE, 1, &x, c->in, x, squares, NULL);
-  reduce_axes(c, REDUCE_SUM, x, squares, count, axes, norm, rest);
-  run_kernel(c, EW_SQRT, 1, pair, (const void *[]){norm}, &kept, norm, NULL);
-  run_kernel(c, EW_MAXIMUM, 2, pair, (const void *[]){norm, &limit}, &kept, norm, NULL);
-  run_kernel(c, EW_DIV, 2, scaled, (const void *[]){c->in[0], norm}, x, c->out[0], NULL);
-  multiply_by(c, x, c->out[0], c->out[0], c->attr[CLIP_NORM].f);
+  double limit = c->attr[CLIP_NORM].f;
+  Norms n = squares_along(c, &c->attr[CLIP_AXES]);
+  take_root(c, &n);
+  run_number(c, EW_MAXIMUM, &n.type, n.data, limit, n.data);
+  divide_by(c, &n);
+  run_number(c, EW_MUL, c->in_type[0], c->out[0], limit, c->out[0]);
   return OK;
 }
 static Status eval_clip(const Call *c) { return eval_wide(c, body_clip); }
-
-static size_t scratch_clip(const Node *n) {
-  const Type *x = &n->in[0]->type;
-  int count, axes[MAX_RANK];
-  infer_axes(NULL, &n->attr[CLIP_AXES], x->rank, &count, axes);
-  Type kept = type_reduced(x, count, axes, true);
-  return wide_scratch(n, round_to_line(compute_bytes(x)) + round_to_line(compute_bytes(&kept)) +
-                             reduce_bytes(x, count, axes));
-}
+static size_t scratch_clip(const Node *n) { return scratch_norms(n, &n->attr[CLIP_AXES]); }
 
 /* With n the norm: c / n (dy - x sum(dy x) / n^2) where n > c, else dy. */
 static void grad_clip(Graph *g, const Node *n, Value *const *dy, Value **dx) {
@@ -219,7 +217,7 @@ static Status eval_global(const Call *c) {
     const void *x = widened(c, i, &t, room);
     const Type *wide = &t;
     void *y = dtype_is_narrow(c->in_type[i]->dtype) ? room : c->out[i];
-    multiply_by(c, &t, x, y, scale);
+    run_number(c, EW_MUL, &t, x, scale, y);
     if (y == room)
       run_kernel(c, ELEMENTWISE_COUNT, 1, &wide, (const void *[]){room}, c->out_type[i], c->out[i],
                  NULL);

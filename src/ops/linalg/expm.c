@@ -53,7 +53,7 @@ static double norm_of(const double *a, int64_t n) {
 }
 
 static void square(Lapack l, int64_t n, const double *a, double *to) {
-  lapack_product(l, false, false, n, n, n, 1, a, a, false, to);
+  lapack_product(l, false, false, n, n, n, a, a, to);
 }
 
 /* to = c₆ a⁶ + c₄ a⁴ + c₂ a² + c₀ */
@@ -72,14 +72,14 @@ static void add(int64_t n, const double *x, double *to) {
 static void make_approximant(Lapack l, int64_t n, const Pieces *p) {
   square(l, n, p->a, p->power[0]);
   square(l, n, p->power[0], p->power[1]);
-  lapack_product(l, false, false, n, n, n, 1, p->power[0], p->power[1], false, p->power[2]);
+  lapack_product(l, false, false, n, n, n, p->power[0], p->power[1], p->power[2]);
   sum_powers(p, n, pade[13], pade[11], pade[9], 0, p->temporary);
-  lapack_product(l, false, false, n, n, n, 1, p->power[2], p->temporary, false, p->v);
+  lapack_product(l, false, false, n, n, n, p->power[2], p->temporary, p->v);
   sum_powers(p, n, pade[7], pade[5], pade[3], pade[1], p->temporary);
   add(n, p->temporary, p->v);
-  lapack_product(l, false, false, n, n, n, 1, p->a, p->v, false, p->u);
+  lapack_product(l, false, false, n, n, n, p->a, p->v, p->u);
   sum_powers(p, n, pade[12], pade[10], pade[8], 0, p->temporary);
-  lapack_product(l, false, false, n, n, n, 1, p->power[2], p->temporary, false, p->v);
+  lapack_product(l, false, false, n, n, n, p->power[2], p->temporary, p->v);
   sum_powers(p, n, pade[6], pade[4], pade[2], pade[0], p->temporary);
   add(n, p->temporary, p->v);
 }

@@ -97,9 +97,9 @@ static int64_t solve_min(const Batch *b, int64_t index, char *scratch) {
   Triangular t = {.upper = true, .turned = s.wide, .a_apart = s.cols};
   if (s.wide) {
     lapack_triangular(l, &t, s.cols, s.k, p.r, p.sides);
-    lapack_product(l, false, false, s.rows, s.k, s.m, 1, p.a, p.sides, false, p.x);
+    lapack_product(l, false, false, s.rows, s.k, s.m, p.a, p.sides, p.x);
   } else {
-    lapack_product(l, true, false, s.n, s.k, s.rows, 1, p.a, p.sides, false, p.x);
+    lapack_product(l, true, false, s.n, s.k, s.rows, p.a, p.sides, p.x);
     lapack_triangular(l, &t, s.n, s.k, p.r, p.x);
   }
   int64_t apart = s.wide ? s.rows : s.n;
@@ -277,7 +277,7 @@ static int64_t invert_values(const Batch *b, int64_t index, char *scratch) {
     for (int64_t i = 0; i < n; i++)
       dtype_set(d, p.v, j * n + i, dtype_get(d, p.v, j * n + i) * factor);
   }
-  lapack_product(b->lapack, true, true, m, n, k, 1, p.u, p.v, false, matrix_out(b, 0, index));
+  lapack_product(b->lapack, true, true, m, n, k, p.u, p.v, matrix_out(b, 0, index));
   return 0;
 }
 

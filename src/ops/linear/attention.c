@@ -90,7 +90,7 @@ static void cost(const Target *t, const Node *n, Cost *c) {
   bool backward = n->op->traits & INTERNAL;
   attention_of(&ignored, n, backward ? G_Q : Q, &a);
   *c = cost_attention(t, n->in[0]->type.dtype, nn_partials(n), a.batch * a.heads, a.queries, a.keys,
-                      a.width, a.value_width, backward, NULL);
+                      a.width, a.value_width, backward);
 }
 
 #define ATTRS                                     \

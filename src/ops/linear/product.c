@@ -77,7 +77,8 @@ static Gemm matrix_at(const ProductRun *r, int64_t index) {
   return g;
 }
 
-static void run_matrix(ProductRun *r, int64_t index, int slot) {
+static void matrix_task(void *context, int64_t index, int slot) {
+  ProductRun *r = context;
   Dtype d = r->product->dtype;
   Gemm g = matrix_at(r, index);
   g.shared = r->shared + (size_t)slot * r->shared_bytes;
@@ -89,9 +90,6 @@ static void run_matrix(ProductRun *r, int64_t index, int slot) {
     product_finish(r->call->kernels, &r->plan, d, &g, i, slot);
 }
 
-static void matrix_task(void *context, int64_t index, int slot) {
-  run_matrix(context, index, slot);
-}
 static void pack_task(void *context, int64_t chunk, int slot) {
   const ProductRun *r = context;
   (void)slot;

@@ -22,9 +22,9 @@ typedef struct Lattice {
   Value *scores, **log_p; /* [time, batch, classes]; by step [batch, states] */
 } Lattice;
 
-/* 0 … count-1, in a shape. */
-static Value *counting(Graph *g, int64_t count, int rank, const int64_t *shape) {
-  Type t = type_make(I32, rank, shape);
+/* A vector of 0 … count-1. */
+static Value *counting(Graph *g, int64_t count) {
+  Type t = type_make(I32, 1, &count);
   Tensor *numbers = tensor_new(&g->error, &t);
   for (int64_t i = 0; numbers && i < count; i++) ((int32_t *)numbers->data)[i] = (int32_t)i;
   Value *v = numbers ? graph_constant(g, numbers) : NULL;
@@ -62,13 +62,13 @@ static void label_states(Lattice *l, const Node *n) {
   Type blanks = type_make(I32, 2, (int64_t[]){l->batch, length}),
        edge = type_make(I32, 2, (int64_t[]){l->batch, 1}),
        pairs = type_make(I32, 2, (int64_t[]){l->batch, 2 * length});
-  Value *used = op2(g, "less", counting(g, length, 1, &length), lengths);
+  Value *used = op2(g, "less", counting(g, length), lengths);
   Value *labels = ops_where(g, used, ops_cast(g, n->in[CTC_LABELS], I32), blank);
   Value *pair = stacked(g, (Value *[]){ops_broadcast(g, blank, &blanks), labels}, 2, 2);
   l->label = ops_join(g, ops_reshape(g, pair, &pairs), ops_broadcast(g, blank, &edge), 1);
   l->skip = op2(g, "logical_and", op2(g, "not_equal", l->label, blank),
                 op2(g, "not_equal", l->label, moved(l, l->label, 2, blank)));
-  Value *behind = ops_sub(g, ops_add(g, lengths, lengths), counting(g, l->states, 1, &l->states));
+  Value *behind = ops_sub(g, ops_add(g, lengths, lengths), counting(g, l->states));
   l->last = op2(g, "logical_or", op2(g, "equal", behind, integer(g, 0)),
                 op2(g, "equal", behind, integer(g, 1)));
 }
@@ -94,7 +94,7 @@ static Value *log_sum(Graph *g, Value *a, Value *b, Value *c) {
 /* alpha[t]: of all beginnings up to a state at t. */
 static void sum_forwards(const Lattice *l, Value **alpha) {
   Graph *g = l->g;
-  Value *first = op2(g, "less", counting(g, l->states, 1, &l->states), integer(g, 2));
+  Value *first = op2(g, "less", counting(g, l->states), integer(g, 2));
   alpha[0] = ops_add(g, l->log_p[0], ops_where(g, first, ops_number(g, l->never, 0), l->never));
   for (int64_t t = 1; t < l->time; t++) {
     Value *skipped = ops_where(g, l->skip, moved(l, alpha[t - 1], 2, l->never), l->never);
@@ -145,8 +145,7 @@ static void write_outputs(const Lattice *l, const Node *n, Value **out) {
   Value *possible =
       op2(g, "logical_and", op2(g, "greater", total, ops_number(g, l->never, NEVER / 2)),
           op2(g, "greater", l->steps, integer(g, 0)));
-  Value *counts =
-      op2(g, "logical_and", possible, op2(g, "less", counting(g, l->time, 1, &l->time), l->steps));
+  Value *counts = op2(g, "logical_and", possible, op2(g, "less", counting(g, l->time), l->steps));
   Type by_step = type_make(BOOL, 3, (int64_t[]){l->batch, l->time, 1});
   counts = ops_reshape(g, counts, &by_step);
   Value *slope = ops_neg(g, occupied(l, alpha, beta, total, counts, both));

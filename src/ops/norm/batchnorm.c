@@ -281,16 +281,9 @@ static void grad_batch(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   double rows = t->shape[axis] ? (double)type_count(t) / (double)t->shape[axis] : 1;
   Value *mean = along(g, &n->out[OUT_MEAN], t, axis),
         *inverse = along(g, &n->out[OUT_INVERSE], t, axis);
-  if (dy[Y]) {
-    Value *in[] = {dy[Y], x, &n->out[OUT_MEAN], &n->out[OUT_INVERSE],
-                   n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.batch_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
-                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
-  }
+  Value *of_output[] = {dy[Y], &n->out[OUT_MEAN], &n->out[OUT_INVERSE]};
+  Attr attrs[MAX_ATTRS] = {n->attr[AXIS]};
+  if (dy[Y] && !norm_first(g, "nn.batch_norm_grad", n, of_output, attrs, dx)) return;
   if (dy[OUT_MEAN] || dy[OUT_VARIANCE] || dy[OUT_INVERSE]) {
     x = norm_wide(g, x);
     dx[X] = nn_plus(g, norm_wide(g, dx[X]),

@@ -269,16 +269,9 @@ static void grad_group(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[X];
   Grouping p;
   if (grouping_of(&g->error, n, &x->type, &p) != OK) return;
-  if (dy[0]) {
-    Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Attr attrs[MAX_ATTRS] = {attr_int(p.groups), attr_int(p.axis), attr_bool(p.strided)};
-    Node *back =
-        graph_node(g, op_find("nn.group_norm_grad"), in, n->in_count > GAMMA ? 5 : 4, attrs);
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
-  }
+  Value *of_output[] = {dy[0], &n->out[1], &n->out[2]};
+  Attr attrs[MAX_ATTRS] = {attr_int(p.groups), attr_int(p.axis), attr_bool(p.strided)};
+  if (dy[0] && !norm_first(g, "nn.group_norm_grad", n, of_output, attrs, dx)) return;
   if (!dy[1] && !dy[2]) {
     norm_fit_gradients(g, n, dx);
     return;

@@ -55,14 +55,6 @@ static double reduced_count(const Type *x, int count, const int *axes) {
   return n;
 }
 
-static void scale_all(const Call *c, const Type *t, void *data, double factor) {
-  double number = 0;
-  Type one = type_scalar(t->dtype);
-  dtype_set(t->dtype, &number, 0, factor);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){t, &one}, (const void *[]){data, &number}, t, data,
-             NULL);
-}
-
 static Status inner_moments(const Call *c) {
   const Type *x = c->in_type[0];
   Error ignored = {0};
@@ -74,11 +66,11 @@ static Status inner_moments(const Call *c) {
   void *squares = room_take(&room, type_bytes(x)),
        *partials = room_take(&room, reduce_bytes(x, count, axes));
   reduce_axes(c, REDUCE_SUM, x, c->in[0], count, axes, c->out[0], partials);
-  scale_all(c, &kept, c->out[0], 1 / extent);
+  run_number(c, EW_MUL, &kept, c->out[0], 1 / extent, c->out[0]);
   run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept},
              (const void *[]){c->in[0], c->out[0]}, x, squares, NULL);
   reduce_axes(c, REDUCE_SUM, x, squares, count, axes, c->out[1], partials);
-  scale_all(c, &kept, c->out[1], 1 / extent);
+  run_number(c, EW_MUL, &kept, c->out[1], 1 / extent, c->out[1]);
   return OK;
 }
 static Status eval_moments(const Call *c) { return eval_wide(c, inner_moments); }
@@ -141,6 +133,16 @@ NormSecond norm_second(Graph *g, const NormGrad *n) {
   }
   if (n->ub) r.dy = nn_plus(g, r.dy, ops_broadcast(g, n->ub, &n->x->type));
   return r;
+}
+
+bool norm_first(Graph *g, const char *op, const Node *n, Value *const of_output[3],
+                const Attr *attrs, Value **dx) {
+  enum { X, GAMMA };
+  bool scaled = n->in_count > GAMMA;
+  Value *in[] = {of_output[0], n->in[X], of_output[1], of_output[2], scaled ? n->in[GAMMA] : NULL};
+  Node *back = graph_node(g, op_find(op), in, scaled ? 5 : 4, attrs);
+  for (int i = 0; back && i < n->in_count && i < 3; i++) dx[i] = &back->out[i];
+  return back;
 }
 
 Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean,
@@ -380,15 +382,9 @@ static void grad_layer(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   Value *x = n->in[X];
   Layer l;
   if (layer_of(&g->error, &n->attr[AXIS], &x->type, &l) != OK) return;
-  if (dy[0]) {
-    Value *in[] = {dy[0], x, &n->out[1], &n->out[2], n->in_count > GAMMA ? n->in[GAMMA] : NULL};
-    Node *back = graph_node(g, op_find("nn.layer_norm_grad"), in, n->in_count > GAMMA ? 5 : 4,
-                            (Attr[MAX_ATTRS]){n->attr[AXIS]});
-    if (!back) return;
-    dx[X] = &back->out[0];
-    if (n->in_count > GAMMA) dx[GAMMA] = &back->out[1];
-    if (n->in_count > BETA) dx[BETA] = &back->out[2];
-  }
+  Value *of_output[] = {dy[0], &n->out[1], &n->out[2]};
+  Attr attrs[MAX_ATTRS] = {n->attr[AXIS]};
+  if (dy[0] && !norm_first(g, "nn.layer_norm_grad", n, of_output, attrs, dx)) return;
   Value *mean = as_rows(g, &n->out[1], &x->type, &l),
         *inverse = as_rows(g, &n->out[2], &x->type, &l);
   if (dy[1] || dy[2])

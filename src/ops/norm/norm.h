@@ -31,6 +31,10 @@ typedef struct NormSecond {
   Value *dy, *x, *mean, *inverse, *gamma;
 } NormSecond;
 NormSecond norm_second(Graph *g, const NormGrad *n);
+/* The gradients of the operands of n (x, gamma, beta: the first three) by dy, from the op of this
+ * name. It takes dy, x, mean, inverse, gamma. False with the graph's error. */
+bool norm_first(Graph *g, const char *op, const Node *n, Value *const of_output[3],
+                const Attr *attrs, Value **dx);
 /* The terms of dx from the gradients of the outputs mean and inverse. Operands as above. NULL if
  * both are. */
 Value *norm_statistics_grad(Graph *g, Value *x, Value *mean, Value *inverse, Value *dmean,

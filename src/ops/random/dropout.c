@@ -62,14 +62,12 @@ static void drop_alike(const Call *c, const Type *mask) {
   Type one = {.dtype = x->dtype};
   RngKey key = random_key(c);
   uint8_t *kept = c->scratch;
-  double zero = 0, scale = 0;
+  double zero = 0;
   for (int64_t i = 0; i < type_count(mask); i++)
     kept[i] = rng_bits(&key, (uint64_t)i) >= limit_of(c);
-  dtype_set(x->dtype, &scale, 0, 1 / (1 - c->attr[RATE].f));
   run_kernel(c, EW_WHERE, 3, (const Type *[]){mask, x, &one},
              (const void *[]){kept, c->in[0], &zero}, x, c->out[0], NULL);
-  run_kernel(c, EW_MUL, 2, (const Type *[]){x, &one}, (const void *[]){c->out[0], &scale}, x,
-             c->out[0], NULL);
+  run_number(c, EW_MUL, x, c->out[0], 1 / (1 - c->attr[RATE].f), c->out[0]);
 }
 
 static Status body_dropout(const Call *c) {

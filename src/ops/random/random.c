@@ -60,25 +60,33 @@ static Status check_floats(Error *e, const Node *n) {
   return OK;
 }
 
+/* Bounds are whole numbers that the dtype has; maxval is excluded. */
+static Status check_integers(Error *e, const Node *n) {
+  Dtype d = n->out[0].type.dtype;
+  double low = n->attr[FIRST].f, high = n->attr[SECOND].f;
+  if (!(fabs(low) < 0x1p53 && fabs(high) < 0x1p53))
+    return fail(e, ERR_VALUE, "integers are drawn between -2^53 and 2^53, not from %g to %g", low,
+                high);
+  if (fmod(low, 1) || fmod(high, 1))
+    return fail(e, ERR_VALUE, "%s bounds are whole numbers, minval is %g, maxval %g", dtype_name(d),
+                low, high);
+  double bits = 8.0 * (double)dtype_size(d), min = d == U8 ? 0 : -exp2(bits - 1),
+         bound = min + exp2(bits);
+  if (d != I64 && (low < min || high > bound))
+    return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g",
+                dtype_name(d), min, bound, low, high);
+  return OK;
+}
+
 static Status infer_uniform(Error *e, Node *n) {
   Status s = infer_shape(e, n, (Dtype)n->attr[DTYPE].i);
-  if (s == OK && n->out[0].type.dtype == BOOL)
+  if (s != OK) return s;
+  Dtype d = n->out[0].type.dtype;
+  if (d == BOOL)
     return fail(e, ERR_TYPE, "dtype must be of numbers, got bool; use ipu.random.bernoulli");
-  if (s == OK && dtype_is_integer(n->out[0].type.dtype) &&
-      !(fabs(n->attr[FIRST].f) < 0x1p53 && fabs(n->attr[SECOND].f) < 0x1p53))
-    return fail(e, ERR_VALUE, "integers are drawn between -2^53 and 2^53, not from %g to %g",
-                n->attr[FIRST].f, n->attr[SECOND].f);
+  s = dtype_is_float(d) ? check_floats(e, n) : check_integers(e, n);
   if (s == OK && !(n->attr[FIRST].f <= n->attr[SECOND].f))
     return fail(e, ERR_VALUE, "minval %g is above maxval %g", n->attr[FIRST].f, n->attr[SECOND].f);
-  if (s == OK && dtype_is_float(n->out[0].type.dtype)) s = check_floats(e, n);
-  Dtype d = n->out[0].type.dtype;
-  if (s == OK && dtype_is_integer(d) && d != I64) {
-    double bits = 8.0 * (double)dtype_size(d), min = d == U8 ? 0 : -exp2(bits - 1),
-           bound = min + exp2(bits);
-    if (n->attr[FIRST].f < min || n->attr[SECOND].f > bound)
-      return fail(e, ERR_VALUE, "%s is from %.0f to below %.0f, minval is %g, maxval %g",
-                  dtype_name(d), min, bound, n->attr[FIRST].f, n->attr[SECOND].f);
-  }
   return s;
 }
 

@@ -63,14 +63,6 @@ static void reduce_node(const Call *c, Reduction r, const void *x, void *y, void
   reduce_axes(c, r, c->in_type[0], x, count, axes, y, scratch);
 }
 
-/* y op= v in place, v a number of y's dtype. */
-static void apply_number(const Call *c, Elementwise kernel, const Type *t, void *y, double v) {
-  Type one = {.dtype = t->dtype};
-  double bits = 0;
-  dtype_set(one.dtype, &bits, 0, v);
-  run_kernel(c, kernel, 2, (const Type *[]){t, &one}, (const void *[]){y, &bits}, t, y, NULL);
-}
-
 static size_t own_bytes(const Node *n) {
   int axes[MAX_RANK], count = axes_of(n, axes);
   return reduce_bytes(&n->in[0]->type, count, axes);
@@ -92,7 +84,7 @@ PLAIN(all, ALL)
 
 static Status body_mean(const Call *c) {
   body_sum(c);
-  apply_number(c, EW_DIV, c->out_type[0], c->out[0], (double)reduced_count(c->node));
+  run_number(c, EW_DIV, c->out_type[0], c->out[0], (double)reduced_count(c->node), c->out[0]);
   return OK;
 }
 static Status eval_mean(const Call *c) { return eval_wide(c, body_mean); }
@@ -117,11 +109,11 @@ static Status body_variance(const Call *c) {
   char *mean = c->scratch, *square = mean + round_to_line(type_bytes(y)),
        *rest = square + round_to_line(type_bytes(x));
   reduce_node(c, REDUCE_SUM, c->in[0], mean, rest);
-  apply_number(c, EW_DIV, y, mean, n);
+  run_number(c, EW_DIV, y, mean, n, mean);
   run_kernel(c, EW_SQUARED_DIFFERENCE, 2, (const Type *[]){x, &kept},
              (const void *[]){c->in[0], mean}, x, square, NULL);
   reduce_node(c, REDUCE_SUM, square, c->out[0], rest);
-  apply_number(c, EW_DIV, y, c->out[0], n);
+  run_number(c, EW_DIV, y, c->out[0], n, c->out[0]);
   return OK;
 }
 static Status eval_variance(const Call *c) { return eval_wide(c, body_variance); }

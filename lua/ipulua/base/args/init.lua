@@ -15,6 +15,7 @@
 --   synonyms = {…}      other names of choices: {binary = "multi_hot"}
 --   range = "[0, 1)"    the numbers allowed, also in lists of numbers
 --   check = f           f(value) returns nil, or words that complete "'name' …"
+--   for_number = "f"    what makes a value of a number: the refusal of 2 names f(2)
 --   by_name = true      it and the rows after it have no position
 --   part = true         a plain table is the argument only if it has a class_name
 -- For help and the references:
@@ -73,14 +74,25 @@ local function too_many(fname, compiled, count)
     counted(compiled.positions, "argument"), by_position, count), "type")
 end
 
+-- The name that a misspelt one means, or one of another library.
+local function meant(key, names)
+  return require "ipulua.base.elsewhere".argument(key, names) or nearest.find(key, names)
+end
+
+local function hint(key, names)
+  local missing = require "ipulua.base.elsewhere".missing_argument(key)
+  if missing then return missing end
+  local found = meant(key, names)
+  return found and "; did you mean '" .. found .. "'?" or ""
+end
+
 local function unknown(fname, compiled, key, value)
   if key == fname and type(value) == "function" then
     blame.error(fname .. " is a function of a module; it is called with a dot, not with a colon",
       "type")
   end
   blame.error(string.format("%s has no argument '%s'%s", fname, tostring(key),
-    nearest.hint(key, compiled.names)),
-    "type")
+    hint(key, compiled.names)), "type")
 end
 
 -- The named part of a table; a list part is the caller's business when `skip_list` is set.
@@ -122,7 +134,7 @@ end
 -- The same for known names and for misspelt ones, which are better reported as slips.
 local function names_slipped(compiled, t)
   for key in next, t do
-    if not compiled.index[key] and not nearest.find(key, compiled.names) then return false end
+    if not compiled.index[key] and not meant(key, compiled.names) then return false end
   end
   return true
 end

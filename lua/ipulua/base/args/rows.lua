@@ -166,7 +166,7 @@ local function compile_row(row)
   local compiled = {
     name = row[1], default = row[3], check = row.check, range = row.range,
     list = row.list, whole = row.whole, nested = row.nested, list_of = row.list_of, one = row.one,
-    part = row.part,
+    part = row.part, for_number = row.for_number,
     required = row[3] == nil and not row.optional, copies = rows.is_plain(row[3]),
   }
   local tests, words = {}, {}
@@ -227,15 +227,24 @@ function rows.compiled_spec(spec) return cache[spec] or keep(spec, compile(spec)
 ---@return table
 function rows.compiled(row) return cache[row] or keep(row, compile_row(row)) end
 
+-- Words for a value that is none of the row's types, but near one.
+local function hint(row, value)
+  if row.takes_integers and rows.is_plain(value) and value[1] == nil and value[2] ~= nil then
+    return "; an extent that is not known is -1" -- {nil, 8}, which is Keras' (None, 8)
+  end
+  if row.for_number and type(value) == "number" then
+    return string.format("; did you mean %s(%s)?", row.for_number, value)
+  end
+  return ""
+end
+
 local function refuse(fname, row, value)
   local e = row.enumeration
   if e and type(value) == "string" then
     blame.error(string.format("%s: '%s': %s", fname, row.name, enum.refusal(e, value)), "value")
   end
-  local hint = row.takes_integers and rows.is_plain(value) and value[1] == nil and value[2] ~= nil
-    and "; an extent that is not known is -1" or "" -- {nil, 8}, which is Keras' (None, 8)
   blame.error(string.format("%s: '%s' must be %s, got %s%s", fname, row.name, row.noun,
-    rows.describe(value), hint), "type")
+    rows.describe(value), hint(row, value)), "type")
 end
 
 local function show_choice(choice)

@@ -273,6 +273,8 @@ end
 
 -- Rows may have a kind of part as their type.
 local accepted <const> = {"string", "table", "callable"}
+local of_numbers <const> = {regularizer = "keras.regularizers.L2",
+  initializer = "keras.initializers.Constant", constraint = "keras.constraints.MaxNorm"}
 
 local function plain_rows(rows)
   local spec, kinds = {}, {}
@@ -281,7 +283,7 @@ local function plain_rows(rows)
     for key, value in next, row do copy[key] = value end
     if registry.kinds[row[2]] then
       kinds[row[1]] = row[2]
-      copy[2], copy.part = accepted, true
+      copy[2], copy.part, copy.for_number = accepted, true, of_numbers[row[2]]
       if copy[3] == nil then copy.optional = true end
     end
     spec[i] = copy

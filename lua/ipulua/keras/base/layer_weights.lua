@@ -23,8 +23,11 @@ local add_weight_rows <const> = {
   {"name", "string", "weight"}, {"shape", {"integers", "integer"}, {}},
   {"dtype", "dtype", optional = true},
   {"initializer", {"string", "table", "callable", "number"}, optional = true},
-  {"regularizer", {"string", "table", "callable"}, optional = true}, {"trainable", "boolean", true},
-  {"constraint", {"string", "table", "callable"}, optional = true},
+  {"regularizer", {"string", "table", "callable"}, optional = true,
+    for_number = "keras.regularizers.L2"},
+  {"trainable", "boolean", true},
+  {"constraint", {"string", "table", "callable"}, optional = true,
+    for_number = "keras.constraints.MaxNorm"},
 }
 
 local function default_initializer(dtype)

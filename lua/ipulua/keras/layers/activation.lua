@@ -5,6 +5,7 @@ local Layer = require "ipulua.keras.base.layer"
 local activations = require "ipulua.keras.activations"
 local blame = require "ipulua.base.blame"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -50,8 +51,7 @@ function PReLU:build(input_shape)
     end
     shape[axis] = 1
   end
-  self.alpha = self:add_weight{name = "alpha", shape = shape, initializer = self.alpha_initializer,
-    regularizer = self.alpha_regularizer, constraint = self.alpha_constraint}
+  self.alpha = weight_arguments.add(self, "alpha", shape)
 end
 function PReLU:call(x)
   return ops.nn.relu(x) - self.alpha * ops.nn.relu(-x)

@@ -7,6 +7,7 @@ local blame = require "ipulua.base.blame"
 local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -164,14 +165,9 @@ end
 -- kernel [in…, out…] and bias [out…] under a name.
 local function add_projection(self, name, inputs, outputs)
   local shape = table.move(outputs, 1, #outputs, #inputs + 1, table.move(inputs, 1, #inputs, 1, {}))
-  local kernel = self:add_weight{name = name .. "/kernel", shape = shape,
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-  self[name .. "_kernel"] = kernel
+  self[name .. "_kernel"] = weight_arguments.add(self, "kernel", shape, name .. "/kernel")
   if self.use_bias then
-    self[name .. "_bias"] = self:add_weight{name = name .. "/bias", shape = outputs,
-      initializer = self.bias_initializer,
-      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+    self[name .. "_bias"] = weight_arguments.add(self, "bias", outputs, name .. "/bias")
   end
 end
 

@@ -8,6 +8,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local cells = {}
 
@@ -65,16 +66,11 @@ function Cell:build(input_shape)
       self.name), "value")
   end
   local width = self.gates * self.units
-  self.kernel = self:add_weight{name = "kernel", shape = {features, width},
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-  self.recurrent_kernel = self:add_weight{name = "recurrent_kernel", shape = {self.units, width},
-    initializer = self.recurrent_initializer, regularizer = self.recurrent_regularizer,
-    constraint = self.recurrent_constraint}
+  self.kernel = weight_arguments.add(self, "kernel", {features, width})
+  self.recurrent_kernel = weight_arguments.add(self, "recurrent", {self.units, width},
+    "recurrent_kernel")
   if self.use_bias then
-    self.bias = self:add_weight{name = "bias", shape = self:bias_shape(width),
-      initializer = self:first_bias(),
-      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+    self.bias = weight_arguments.add(self, "bias", self:bias_shape(width), nil, self:first_bias())
   end
 end
 
@@ -125,9 +121,12 @@ end
 
 function Cell:input_bias() return self.bias end
 
--- Columns of a matrix: gate i of n, from 0.
+-- Gate i, from 0, of the last axis, on which the gates lie side by side.
 local function gate(z, i, units)
-  return ops.slice(z, {0, i * units}, {z.shape[1], units})
+  local begin, size = {}, z.shape
+  for axis = 1, #size do begin[axis] = 0 end
+  begin[#size], size[#size] = i * units, units
+  return ops.slice(z, begin, size)
 end
 
 -- ------------------------------------------------ simple
@@ -162,15 +161,26 @@ function LSTMCell:first_bias()
   end
 end
 
-function LSTMCell:step(projected, states, state_mask)
-  local h, c, units = states[1], states[2], self.units
-  if state_mask then h = h * state_mask end
-  local z = projected + ops.matmul(h, self.recurrent_kernel)
-  local i, f = self.recurrent_activation(gate(z, 0, units)),
-    self.recurrent_activation(gate(z, 1, units))
-  c = f * c + i * self.activation(gate(z, 2, units))
-  local y = self.recurrent_activation(gate(z, 3, units)) * self.activation(c)
+---A step of long short-term memory, with the activations of a layer or cell.
+---@param layer Layer
+---@param z userdata gates before their activations: input, forget, cell, output
+---@param c userdata the cell's state
+---@param units integer
+---@return userdata y
+---@return userdata[] states
+function cells.lstm_step(layer, z, c, units)
+  local i, f = layer.recurrent_activation(gate(z, 0, units)),
+    layer.recurrent_activation(gate(z, 1, units))
+  c = f * c + i * layer.activation(gate(z, 2, units))
+  local y = layer.recurrent_activation(gate(z, 3, units)) * layer.activation(c)
   return y, {y, c}
+end
+
+function LSTMCell:step(projected, states, state_mask)
+  local h = states[1]
+  if state_mask then h = h * state_mask end
+  return cells.lstm_step(self, projected + ops.matmul(h, self.recurrent_kernel), states[2],
+    self.units)
 end
 
 -- ------------------------------------------------ GRU

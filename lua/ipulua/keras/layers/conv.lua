@@ -10,6 +10,7 @@ local Layer = require "ipulua.keras.base.layer"
 local ops = require "ipulua.ops"
 local resize = require "ipulua.keras.base.resize"
 local spatial = require "ipulua.keras.layers.spatial"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -24,23 +25,11 @@ local padding_row <const> = {"padding", "string", "valid", choices = {"valid", "
 local causal_row <const> = {"padding", "string", "valid", choices = {"valid", "same", "causal"},
   says = "causal: zeros before the sequence alone, so no output depends on later steps"}
 
-local kernel_rows <const> = {
-  {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"},
-  {"bias_regularizer", "regularizer"},
-  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
-}
-
-local function rows_of(...)
-  local rows = {...}
-  return table.move(kernel_rows, 1, #kernel_rows, #rows + 1, rows)
-end
-
 -- ------------------------------------------------ convolutions
 
 ---@class Conv: Layer
-local Conv = Layer.declare("Conv", rows_of(filters_row, kernel_row, strides_row, padding_row,
-  spatial.format_row, dilation_row, groups_row, activation_row))
+local Conv = Layer.declare("Conv", weight_arguments.with_kernel(filters_row, kernel_row,
+  strides_row, padding_row, spatial.format_row, dilation_row, groups_row, activation_row))
 
 function Conv:setup()
   local rank = self.space
@@ -56,16 +45,8 @@ function Conv:setup()
   end
 end
 
-function Conv:add_kernel(shape, name)
-  return self:add_weight{name = name or "kernel", shape = shape,
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-end
-
 function Conv:add_bias(count)
-  if not self.use_bias then return end
-  self.bias = self:add_weight{name = "bias", shape = {count}, initializer = self.bias_initializer,
-    regularizer = self.bias_regularizer, constraint = self.bias_constraint}
+  if self.use_bias then self.bias = weight_arguments.add(self, "bias", {count}) end
 end
 
 function Conv:build(input_shape)
@@ -75,8 +56,8 @@ function Conv:build(input_shape)
       self.name,
       counted(channels, "channel"), self.groups), "value")
   end
-  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, channels // self.groups,
-    self.filters))
+  self.kernel = weight_arguments.add(self, "kernel",
+    spatial.extended(self.kernel_size, channels // self.groups, self.filters))
   self:add_bias(self.filters)
 end
 
@@ -134,10 +115,8 @@ layers.DepthwiseConv2D = DepthwiseConv2D
 DepthwiseConv2D.space = 2
 
 function DepthwiseConv2D:add_depthwise(channels)
-  return self:add_weight{name = "depthwise_kernel",
-    shape = spatial.extended(self.kernel_size, channels, self.depth_multiplier),
-    initializer = self.depthwise_initializer, regularizer = self.depthwise_regularizer,
-    constraint = self.depthwise_constraint}
+  return weight_arguments.add(self, "depthwise",
+    spatial.extended(self.kernel_size, channels, self.depth_multiplier), "depthwise_kernel")
 end
 
 function DepthwiseConv2D:build(input_shape)
@@ -196,10 +175,8 @@ function SeparableConv2D:build(input_shape)
   self.depthwise_kernel = self:add_depthwise(channels)
   local ones = {}
   for i = 1, self.space do ones[i] = 1 end
-  self.pointwise_kernel = self:add_weight{name = "pointwise_kernel",
-    shape = spatial.extended(ones, channels * self.depth_multiplier, self.filters),
-    initializer = self.pointwise_initializer,
-    regularizer = self.pointwise_regularizer, constraint = self.pointwise_constraint}
+  self.pointwise_kernel = weight_arguments.add(self, "pointwise",
+    spatial.extended(ones, channels * self.depth_multiplier, self.filters), "pointwise_kernel")
   self:add_bias(self.filters)
 end
 
@@ -217,15 +194,16 @@ take_causal(SeparableConv1D)
 
 ---The adjoint of a convolution.
 ---@class ConvTranspose: Layer
-local ConvTranspose = Layer.declare("ConvTranspose", rows_of(filters_row, kernel_row, strides_row,
-  padding_row,
+local ConvTranspose = Layer.declare("ConvTranspose", weight_arguments.with_kernel(filters_row,
+  kernel_row, strides_row, padding_row,
   {"output_padding", sizes, optional = true, range = "[0, inf)"},
   spatial.format_row,
   dilation_row, activation_row), Conv)
 
 function ConvTranspose:build(input_shape)
   local channels = spatial.channels(self, input_shape)
-  self.kernel = self:add_kernel(spatial.extended(self.kernel_size, self.filters, channels))
+  self.kernel = weight_arguments.add(self, "kernel",
+    spatial.extended(self.kernel_size, self.filters, channels))
   self:add_bias(self.filters)
 end
 

@@ -11,6 +11,7 @@ local Layer = require "ipulua.keras.base.layer"
 local ops = require "ipulua.ops"
 local recurrent = require "ipulua.keras.layers.recurrent"
 local spatial = require "ipulua.keras.layers.spatial"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -53,19 +54,12 @@ end
 function ConvLSTM:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
   local width = gates * self.filters
-  local function weight(name, option, shape, initializer)
-    return self:add_weight{name = name, shape = shape, initializer = initializer,
-      regularizer = self[option .. "_regularizer"],
-      constraint = self[option .. "_constraint"]}
-  end
-  self.kernel = weight("kernel", "kernel",
-    spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width),
-    self.kernel_initializer)
-  self.recurrent_kernel = weight("recurrent_kernel", "recurrent",
-    spatial.extended(self.kernel_size, self.filters, width),
-    self.recurrent_initializer)
+  self.kernel = weight_arguments.add(self, "kernel",
+    spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width))
+  self.recurrent_kernel = weight_arguments.add(self, "recurrent",
+    spatial.extended(self.kernel_size, self.filters, width), "recurrent_kernel")
   if self.use_bias then
-    self.bias = weight("bias", "bias", {width}, cells.LSTMCell.first_bias(self))
+    self.bias = weight_arguments.add(self, "bias", {width}, nil, cells.LSTMCell.first_bias(self))
   end
 end
 
@@ -106,21 +100,11 @@ function ConvLSTM:call(inputs, options)
   return table.unpack(results, 1, results.n)
 end
 
-local function gate(z, i, filters)
-  local begin, size = {}, z.shape
-  for axis = 1, #size do begin[axis] = 0 end
-  begin[#size], size[#size] = i * filters, filters
-  return ops.slice(z, begin, size)
-end
-
 local function step(self, projected, states, kept)
-  local h, c, n = states[1], states[2], self.filters
+  local h = states[1]
   local z = projected + ops.nn[self.op](kept and h * kept or h, self.recurrent_kernel,
     {strides = 1, padding = "same"})
-  local i, f = self.recurrent_activation(gate(z, 0, n)), self.recurrent_activation(gate(z, 1, n))
-  c = f * c + i * self.activation(gate(z, 2, n))
-  local y = self.recurrent_activation(gate(z, 3, n)) * self.activation(c)
-  return y, {y, c}
+  return cells.lstm_step(self, z, states[2], self.filters)
 end
 
 -- As in RNN.call: if x is reversed, its projection is, too.

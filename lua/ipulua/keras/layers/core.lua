@@ -11,6 +11,7 @@ local Layer = require "ipulua.keras.base.layer"
 local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
 local spatial = require "ipulua.keras.layers.spatial"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local keep <const> = require "ipulua.keras.base.layer_fields".keep
 
@@ -22,25 +23,12 @@ local function declare(name, rows, base)
   return c
 end
 
--- The rows of a kernel and a bias.
-local weight_rows <const> = {
-  {"use_bias", "boolean", true}, {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"}, {"kernel_regularizer", "regularizer"},
-  {"bias_regularizer", "regularizer"},
-  {"kernel_constraint", "constraint"}, {"bias_constraint", "constraint"},
-}
-
-local function with_weights(...)
-  local rows = {...}
-  return table.move(weight_rows, 1, #weight_rows, #rows + 1, rows)
-end
-
 -- ------------------------------------------------ dense
 
 ---activation(x · kernel + bias) along the last axis.
 ---@class Dense: Layer
-local Dense = declare("Dense",
-  with_weights({"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
+local Dense = declare("Dense", weight_arguments.with_kernel(
+  {"units", "integer", range = "[1, inf)"}, {"activation", "activation"}))
 
 Dense.supports_masking = true
 
@@ -57,14 +45,8 @@ function Dense:build(input_shape)
       shapes.text(input_shape)), "value")
   end
   self.input_spec = InputSpec{min_ndim = 2, axes = {[-1] = last}}
-  self.kernel = self:add_weight{name = "kernel", shape = {last, self.units},
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-  if self.use_bias then
-    self.bias = self:add_weight{name = "bias", shape = {self.units},
-      initializer = self.bias_initializer,
-      regularizer = self.bias_regularizer, constraint = self.bias_constraint}
-  end
+  self.kernel = weight_arguments.add(self, "kernel", {last, self.units})
+  if self.use_bias then self.bias = weight_arguments.add(self, "bias", {self.units}) end
 end
 
 function Dense:product(x)
@@ -80,7 +62,8 @@ end
 
 ---Dense, its product done in parts, for less memory on the machine; the same result.
 ---@class SerialDense: Dense
-local SerialDense = declare("SerialDense", with_weights({"units", "integer", range = "[1, inf)"},
+local SerialDense = declare("SerialDense", weight_arguments.with_kernel(
+  {"units", "integer", range = "[1, inf)"},
   {"serialization_factor", "integer", range = "[1, inf)",
     says = "changes no number; in how many parts"},
   {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns",

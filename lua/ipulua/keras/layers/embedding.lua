@@ -8,6 +8,7 @@ local Layer = require "ipulua.keras.base.layer"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 local shapes = require "ipulua.keras.base.shapes"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -54,9 +55,7 @@ function Embedding:get_config()
 end
 
 function Embedding:build()
-  self.embeddings = self:add_weight{name = "embeddings", shape = {self.input_dim, self.output_dim},
-    initializer = self.embeddings_initializer, regularizer = self.embeddings_regularizer,
-    constraint = self.embeddings_constraint}
+  self.embeddings = weight_arguments.add(self, "embeddings", {self.input_dim, self.output_dim})
 end
 
 function Embedding:call(x)

@@ -8,22 +8,20 @@ local InputSpec = require "ipulua.keras.layers.input_spec".InputSpec
 local Layer = require "ipulua.keras.base.layer"
 local ops = require "ipulua.ops"
 local spatial = require "ipulua.keras.layers.spatial"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
----@class LocallyConnected: Layer
-local LocallyConnected = Layer.declare("LocallyConnected", {
+local local_rows <const> = weight_arguments.with_kernel(
   {"filters", "integer", range = "[1, inf)"},
   {"kernel_size", {"integer", "list"}, range = "[1, inf)"},
   {"strides", {"integer", "list"}, 1, range = "[1, inf)"},
   {"padding", "string", "valid", choices = {"valid"}}, spatial.format_row,
-  {"activation", "activation"}, {"use_bias", "boolean", true},
-  {"kernel_initializer", "initializer", "glorot_uniform"},
-  {"bias_initializer", "initializer", "zeros"},
-  {"kernel_regularizer", "regularizer"}, {"bias_regularizer", "regularizer"},
-  {"kernel_constraint", "constraint"},
-  {"bias_constraint", "constraint"}, {"implementation", "integer", 1, says = "changes nothing"},
-})
+  {"activation", "activation"})
+local_rows[#local_rows + 1] = {"implementation", "integer", 1, says = "changes nothing"}
+
+---@class LocallyConnected: Layer
+local LocallyConnected = Layer.declare("LocallyConnected", local_rows)
 
 function LocallyConnected:setup()
   for _, name in ipairs{"kernel_size", "strides"} do
@@ -62,15 +60,10 @@ function LocallyConnected:build(input_shape)
   local first = self.data_format == "channels_first" and 3 or 2
   local _, result = extents(self, input_shape, first)
   local window = product(self.kernel_size) * spatial.channels(self, input_shape)
-  self.kernel = self:add_weight{name = "kernel", shape = {product(result), window, self.filters},
-    initializer = self.kernel_initializer,
-    regularizer = self.kernel_regularizer, constraint = self.kernel_constraint}
-  if not self.use_bias then return end
-  local shape = table.move(result, 1, #result, 1, {})
-  shape[#shape + 1] = self.filters
-  self.bias = self:add_weight{name = "bias", shape = shape, initializer = self.bias_initializer,
-    regularizer = self.bias_regularizer,
-    constraint = self.bias_constraint}
+  self.kernel = weight_arguments.add(self, "kernel", {product(result), window, self.filters})
+  if self.use_bias then
+    self.bias = weight_arguments.add(self, "bias", spatial.extended(result, self.filters))
+  end
 end
 
 -- For each position of the result the pixels of its window, both counted row by row: positions in

@@ -78,14 +78,8 @@ local function token_start(self) return oov_start(self) + self.num_oov_indices e
 
 -- A file with a value on each line.
 local function read_file(path)
-  local file <close> = io.open(path)
-  local text = file and file:read("a") -- nil of a folder
-  if not text then
-    blame.error(string.format("IntegerLookup: the vocabulary's file '%s' can't be read", path),
-      "not_found")
-  end
   local list = {}
-  for line in text:gmatch("([^\n]*)\n?") do
+  for line in modes.read_file("IntegerLookup", path):gmatch("([^\n]*)\n?") do
     list[#list + 1] = math.tointeger(tonumber(line)) or line:find("%S")
       and blame.error(string.format(
       "IntegerLookup: line %d of '%s' is no integer: %s", #list + 1, path, args.describe(line)),
@@ -199,7 +193,7 @@ end
 ---value comes first, of equally frequent ones the greatest; no more than max_tokens in all.
 ---@param given any
 function IntegerLookup:adapt(given)
-  local counts, list, documents = {}, {}, modes.documents()
+  local counts, documents = {}, modes.documents()
   if class.is_a(given, data.Dataset) then
     for x in given:iter() do count_values(self, counts, documents, x) end
   elseif args.is_tensor(given) or args.is_list(given) then
@@ -208,13 +202,8 @@ function IntegerLookup:adapt(given)
     blame.error("adapt: a tensor, a list or a dataset is wanted, got "
       .. args.describe(given), "type")
   end
-  for token in pairs(counts) do list[#list + 1] = token end
-  table.sort(list, function(a, b)
-    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
-    return a > b
-  end)
-  local most = self.max_tokens and self.max_tokens - token_start(self) or #list
-  local tokens = table.move(list, 1, math.min(most, #list), 1, {})
+  local tokens = modes.most_frequent(counts, self.max_tokens
+    and self.max_tokens - token_start(self))
   self:set_vocabulary(tokens,
     self.output_mode == "tf_idf" and modes.weights(documents, tokens) or nil)
 end

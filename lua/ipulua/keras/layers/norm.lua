@@ -11,6 +11,7 @@ local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
 local learned = require "ipulua.base.learned"
 local ops = require "ipulua.ops"
+local weight_arguments = require "ipulua.keras.layers.weight_arguments"
 
 local layers = {}
 
@@ -36,15 +37,8 @@ end
 
 -- gamma and beta, where the layer has them.
 local function add_affine(self, shape)
-  if self.scale then
-    self.gamma = self:add_weight{name = "gamma", shape = shape,
-      initializer = self.gamma_initializer,
-      regularizer = self.gamma_regularizer, constraint = self.gamma_constraint}
-  end
-  if self.center then
-    self.beta = self:add_weight{name = "beta", shape = shape, initializer = self.beta_initializer,
-      regularizer = self.beta_regularizer, constraint = self.beta_constraint}
-  end
+  if self.scale then self.gamma = weight_arguments.add(self, "gamma", shape) end
+  if self.center then self.beta = weight_arguments.add(self, "beta", shape) end
 end
 
 -- The variables, or constants without effect instead of them. In mixed precision they stay wide, as

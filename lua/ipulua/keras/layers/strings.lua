@@ -61,14 +61,8 @@ end
 
 -- Of a file a word on each line.
 local function read_vocabulary(who, path)
-  local file <close> = io.open(path)
-  local text = file and file:read("a")
-  if not text then
-    blame.error(string.format("%s: the vocabulary's file '%s' can't be read", who, path),
-      "not_found")
-  end
   local list = {}
-  for line in text:gmatch("([^\r\n]+)") do list[#list + 1] = line end
+  for line in modes.read_file(who, path):gmatch("([^\r\n]+)") do list[#list + 1] = line end
   return list
 end
 
@@ -122,16 +116,9 @@ end
 ---@return integer
 function Words:vocabulary_size() return #self:get_vocabulary() end
 
--- The most frequent first, of equally frequent ones the last in the order of bytes, as in Keras.
 function Words:take_counts(counts, documents)
-  local list = {}
-  for word in pairs(counts) do list[#list + 1] = word end
-  table.sort(list, function(a, b)
-    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
-    return a > b
-  end)
-  local most = self.max_tokens and self.max_tokens - #self.first_words or #list
-  list = table.move(list, 1, math.min(most, #list), 1, {})
+  local list = modes.most_frequent(counts, self.max_tokens
+    and self.max_tokens - #self.first_words)
   self:set_vocabulary(list, self.output_mode == "tf_idf" and modes.weights(documents, list) or nil)
 end
 

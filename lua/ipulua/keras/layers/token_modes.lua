@@ -45,6 +45,32 @@ function modes.add(documents, list)
   end
 end
 
+---The keys of counts, the most frequent first. Of equally frequent ones the last in their order
+---comes first, as in Keras.
+---@param counts table<any, integer>
+---@param most integer? how many at most
+---@return any[]
+function modes.most_frequent(counts, most)
+  local list = {}
+  for word in pairs(counts) do list[#list + 1] = word end
+  table.sort(list, function(a, b)
+    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
+    return a > b
+  end)
+  return table.move(list, 1, math.min(most or #list, #list), 1, {})
+end
+
+---The text of a vocabulary's file.
+---@param who string
+---@param path string
+---@return string
+function modes.read_file(who, path)
+  local file <close> = io.open(path)
+  return file and file:read("a") -- nil of a folder
+    or blame.error(string.format("%s: the vocabulary's file '%s' can't be read", who, path),
+      "not_found")
+end
+
 ---The weights of words: the logarithm of 1 + total / (1 + documents with the word).
 ---@param documents Documents
 ---@param list any[]
