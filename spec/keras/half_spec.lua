@@ -286,3 +286,22 @@ describe("statistics of normalisation", function()
     end
   end)
 end)
+
+-- Squares of gradients below 0.0055 are below half of float16's least number after the factor
+-- 0.001; the first three steps are then divided by epsilon alone.
+describe("Adam of float16 weights", function()
+  local function after_three_steps(gradient, epsilon)
+    local v = ipu.Variable(full({1}, 1, "float16"))
+    local adam = keras.optimizers.Adam{0.01, epsilon = epsilon}
+    for _ = 1, 3 do adam:apply_gradients{{full({1}, gradient, "float16"), v}} end
+    return v[1]:item()
+  end
+
+  it("wants the epsilon of docs/howto/models.md for small gradients", function()
+    assert.is_near(1 - 0.03, after_three_steps(0.1, 1e-7), 2e-3)
+    for _, gradient in ipairs{0.01, 0.005, 0.001} do
+      local value = after_three_steps(gradient, 1e-3)
+      assert(value > 1 - 0.03 and value < 1, value)
+    end
+  end)
+end)
