@@ -84,6 +84,56 @@ describe("compiled_loss and compiled_metrics", function()
   end)
 end)
 
+describe("a model that is called with all values of an element", function()
+  local Apart = keras.Model:extend("Apart")
+  function Apart:init(code)
+    keras.Model.init(self)
+    self.code = code
+    self.mean = keras.metrics.Mean{name = "loss"}
+  end
+  function Apart:call(three)
+    local a, b, c = self.code(three[1]), self.code(three[2]), self.code(three[3])
+    return ipu.reduce_sum(ipu.square(a - b) - ipu.square(a - c), {axis = 1})
+  end
+  function Apart:train_step(...)
+    local three = {...}
+    local tape = ipu.GradientTape()
+    local loss = tape(function() return ipu.reduce_mean(self(three)) end)
+    local weights = self.trainable_variables
+    self.optimizer:apply_gradients(tape:gradient(loss, weights), weights)
+    self.mean:update_state(loss)
+    return {loss = self.mean:result()}
+  end
+  Apart.test_step = function(self, ...)
+    self.mean:update_state(self{...})
+    return {loss = self.mean:result()}
+  end
+
+  local a, b, c = ipu.full({4, 1}, 1), ipu.full({4, 1}, 3), ipu.full({4, 1}, 6)
+
+  it("is built, trained and evaluated", function()
+    local model = Apart(layers.Dense{1, kernel_initializer = "ones", use_bias = false})
+    model:compile{optimizer = keras.optimizers.SGD(0.01)}
+    -- w^2 (2^2 - 5^2) at w = 1, whose derivative is -42
+    local dataset = ipu.data.from_tensor_slices{a, b, c}:batch(4)
+    assert.equal(-21, model:fit{dataset, verbose = 0}.history.loss[1])
+    assert(math.abs(model:get_weights()[1]:item() - 1.42) < 1e-6)
+    local loss = model:evaluate{dataset, verbose = 0}
+    assert(math.abs((type(loss) == "table" and loss[1] or loss) + 21 * 1.42 ^ 2) < 1e-4)
+  end)
+
+  it("tells what its call says of the first value if that is no call for all", function()
+    local Wrong = Apart:extend("Wrong")
+    function Wrong:call(x) return ipu.matmul(x, ipu.ones{7, 1}) end
+    local model = Wrong(layers.Dense(1))
+    model:compile{optimizer = "sgd"}
+    local ok, message = pcall(model.fit, model,
+      {ipu.data.from_tensor_slices{a, b, c}:batch(4), verbose = 0})
+    assert.is_false(ok)
+    assert.is_truthy(message:find("inner extents 1 and 7 differ", 1, true), message)
+  end)
+end)
+
 describe("a script's own schedule", function()
   -- the rate of the Transformer's paper, which is written with __call__ in TensorFlow's tutorial
   local Warmup = keras.optimizers.schedules.LearningRateSchedule:extend("Warmup")

@@ -1,5 +1,6 @@
 -- Making a model's weights from the data, if its inputs were not given before.
 
+local blame = require "ipulua.base.blame"
 local elements = require "ipulua.data.elements"
 local KerasTensor = require "ipulua.keras.base.tensor"
 local nest = require "ipulua.base.nest"
@@ -13,10 +14,10 @@ local function stand_in(shape, dtype)
   return KerasTensor(#shape == 1 and {shape[1], 1} or shape, dtype)
 end
 
--- KerasTensors like the first value of a dataset's elements.
-local function input_specs(dataset)
+-- KerasTensors like the first value of a dataset's elements, or like all values.
+local function input_specs(dataset, of_all)
   local specs = dataset.element_spec
-  if elements.is_tuple(dataset.template) then specs = specs[1] end
+  if elements.is_tuple(dataset.template) and not of_all then specs = specs[1] end
   local function convert(spec)
     if spec.dtype and spec.shape then return stand_in(spec.shape, spec.dtype) end
     local out = {}
@@ -37,10 +38,26 @@ local function build(model, inputs)
   end
 end
 
+local function has_own_steps(model)
+  local Model <const> = require "ipulua.keras.models.model".Model
+  return model.train_step ~= Model.train_step
+end
+
+-- A train_step of one's own may call the model with all values of an element, as with three
+-- pictures and no labels. Only `call` shows it: it refuses the first value alone.
+local function build_from(model, dataset)
+  local ok, problem = blame.pcall(build, model, input_specs(dataset))
+  if ok then return end
+  local may_take_all = elements.is_tuple(dataset.template) and has_own_steps(model)
+  if not may_take_all or not pcall(build, model, input_specs(dataset, true)) then
+    error(problem, 0)
+  end
+end
+
 ---@param model Model
 ---@param dataset Dataset
 function building.from_dataset(model, dataset)
-  if is_unbuilt(model) then build(model, input_specs(dataset)) end
+  if is_unbuilt(model) then build_from(model, dataset) end
 end
 
 ---The same for a subclassed model. Its stages are known once it has been called, and the number of
