@@ -33,7 +33,7 @@ layers.Layer = {}
 
 ---The beginning of a functional model; keras.Input makes it.
 ---@class keras.layers.InputLayer: keras.layers.Layer
----@overload fun(options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InputLayer
+---@overload fun(options?: {input_shape?: any|integer, name?: string, trainable?: boolean, dtype?: string, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InputLayer
 layers.InputLayer = {}
 
 ---activation(x · kernel + bias) along the last axis.

@@ -85,6 +85,19 @@ describe("image_dataset_from_directory", function()
     assert.not_same(sorted(part("validation", 1)), sorted(part("validation", 2)))
   end)
 
+  it("gives both parts at once, those that are read one by one", function()
+    local function parts(subset)
+      return utils.image_dataset_from_directory(options{validation_split = 0.3, seed = 1,
+        subset = subset})
+    end
+    local training, validation = parts "both"
+    assert.same({9, 3}, {#training.file_paths, #validation.file_paths})
+    assert.same(parts("training").file_paths, training.file_paths)
+    assert.same(parts("validation").file_paths, validation.file_paths)
+    local rest = table.move(read(validation), 1, 3, 10, (read(training)))
+    assert.same(all, sorted(rest))
+  end)
+
   it("numbers the classes as class_names has them, and leaves others out", function()
     local both = utils.image_dataset_from_directory(options{class_names = {"bee", "ant"}})
     local pixels, labels = read(both)

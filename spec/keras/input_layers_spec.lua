@@ -20,6 +20,18 @@ describe("a random layer for inputs", function()
   end
 end)
 
+describe("an InputLayer", function()
+  it("has its shape by position, too, and is kept in a config", function()
+    for i, input in ipairs{layers.InputLayer{6, 2}, layers.InputLayer({6, 2}, {batch_size = 5}),
+      layers.InputLayer{input_shape = {6, 2}}} do
+      local model = keras.Sequential{input, layers.Flatten(), layers.Dense(3)}
+      assert.equal(12 * 3 + 3, model:count_params())
+      assert.same({i == 2 and 5 or -1, 6, 2}, {table.unpack(model.input_shape)})
+      assert.equal(39, keras.models.model_from_json(model:to_json()):count_params())
+    end
+  end)
+end)
+
 describe("a class number that int32 can't hold", function()
   -- the last bits of all are those of 1
   local ids <const> = {1, (1 << 32) + 1, -(1 << 40) + 1, (1 << 62) + 1}

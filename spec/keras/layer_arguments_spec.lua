@@ -28,6 +28,37 @@ describe("Normalization", function()
   end)
 end)
 
+describe("Normalization of vectors", function()
+  -- 1, 2, 6: mean 3, variance 14 / 3
+  local vector, deviation = ipu.tensor{1, 2, 6}, math.sqrt(14 / 3)
+
+  it("takes a vector as samples of one feature", function()
+    local layer <const> = layers.Normalization()
+    layer:adapt(vector)
+    local y = layer(ipu.tensor{1, 2, 6, 3})
+    assert.same({4, 1}, y.shape)
+    near({-2 / deviation, -1 / deviation, 3 / deviation, 0}, y)
+  end)
+
+  it("adapts to a dataset of numbers", function()
+    for _, axis in ipairs{-1, {}} do
+      local layer <const> = layers.Normalization{axis = axis}
+      layer:adapt(ipu.data.from_tensor_slices(vector))
+      near({-2 / deviation, 0}, layer(ipu.tensor{{1}, {3}}))
+    end
+  end)
+
+  it("has one mean without axes, for inputs of any rank", function()
+    local layer <const> = layers.Normalization{axis = {}}
+    layer:adapt(ipu.tensor{{1, 2}, {3, 4}}) -- mean 2.5, variance 1.25
+    local y = layer(vector)
+    assert.same({3}, y.shape)
+    near({-1.5 / math.sqrt(1.25), -0.5 / math.sqrt(1.25), 3.5 / math.sqrt(1.25)}, y)
+    local config = layer:get_config()
+    near({-1.5 / math.sqrt(1.25)}, layers.Normalization(config)(ipu.tensor{1}))
+  end)
+end)
+
 describe("Flatten of channels that come first", function()
   it("puts them last, in the order of the other axes", function()
     local x <const> = ipu.reshape(ipu.arange(12), {1, 2, 2, 3})
@@ -54,6 +85,42 @@ describe("MultiHeadAttention", function()
     layer:set_weights{ipu.zeros{1, 1, 1}, ipu.zeros{1, 1, 1}, ipu.ones{1, 1, 1}, ipu.ones{1, 1, 1}}
     near({1, 2, 10, 20}, call(ipu.tensor{{true, false}, {true, true}}))
     near({2, 3, 20, 30}, call(ipu.tensor{{true, true}, {false, true}}))
+  end)
+end)
+
+describe("MultiHeadAttention with inputs by name", function()
+  it("is called as by position", function()
+    ipu.random.set_seed(3)
+    local layer <const> = layers.MultiHeadAttention{num_heads = 2, key_dim = 3}
+    local q, v, k = ipu.random.normal{2, 4, 5}, ipu.random.normal{2, 6, 5},
+      ipu.random.normal{2, 6, 5}
+    local expected = layer(q, v, k)
+    local options = {query = q, value = v, key = k}
+    assert.same(expected:totable(), layer(options):totable())
+    assert.equal(q, options.query)
+    assert.same(expected:totable(), layer(q, {value = v, key = k}):totable())
+    local inputs = ipu.keras.Input{shape = {4, 5}}
+    local model = ipu.keras.Model(inputs, layer{query = inputs, value = inputs,
+      use_causal_mask = true})
+    assert.same(layer(q, q, {use_causal_mask = true}):totable(), model(q):totable())
+  end)
+
+  it("names what is missing", function()
+    local layer <const> = layers.MultiHeadAttention{num_heads = 2, key_dim = 3}
+    local ok, message = pcall(layer, {query = ipu.ones{2, 4, 5}})
+    assert.is_false(ok)
+    assert.is_truthy(message:find("it is called with query and value", 1, true), message)
+  end)
+end)
+
+describe("a layer that is called with nil", function()
+  it("says how the outputs of a model are taken apart", function()
+    local inputs = ipu.keras.Input{shape = {2}}
+    local model = ipu.keras.Model(inputs, {layers.Dense(1)(inputs), layers.Dense(1)(inputs)})
+    local _, second = model(ipu.ones{3, 2})
+    local ok, message = pcall(layers.Dense(1), second)
+    assert.is_false(ok)
+    assert.is_truthy(message:find("one list, for table.unpack", 1, true), message)
   end)
 end)
 

@@ -124,7 +124,7 @@ describe("a model that is called with all values of an element", function()
 
   it("tells what its call says of the first value if that is no call for all", function()
     local Wrong = Apart:extend("Wrong")
-    function Wrong:call(x) return ipu.matmul(x, ipu.ones{7, 1}) end
+    function Wrong:call(value) return ipu.matmul(value, ipu.ones{7, 1}) end
     local model = Wrong(layers.Dense(1))
     model:compile{optimizer = "sgd"}
     local ok, message = pcall(model.fit, model,

@@ -61,14 +61,30 @@ local function as_inputs(value)
   return value
 end
 
+-- A class whose inputs have names in Keras says input_names: layer{query = q, value = v} is
+-- layer(q, v).
+local function take_named(given, options, input_names)
+  local rest = {}
+  for name, value in pairs(options) do rest[name] = value end
+  for i, name in ipairs(input_names) do
+    if given[i] == nil and rest[name] ~= nil then
+      given[i], given.n, rest[name] = rest[name], math.max(given.n, i), nil
+    end
+  end
+  return rest
+end
+
 -- (inputs, more…, {training = …}) → packed positional arguments, options.
 local function read_call(self, ...)
   local given = table.pack(...)
   local options = {}
-  local last = given[given.n]
-  if given.n > 1 and args.is_plain(last) and (next(last) == nil or #last == 0) then
+  local last, input_names = given[given.n], class.of(self).input_names
+  local all_named = input_names and given.n == 1 and args.is_plain(last)
+    and last[input_names[1]] ~= nil
+  if (given.n > 1 or all_named) and args.is_plain(last) and (next(last) == nil or #last == 0) then
     options, given[given.n], given.n = last, nil, given.n - 1
   end
+  if input_names then options = take_named(given, options, input_names) end
   while given.n > 1 and given[given.n] == nil do given.n = given.n - 1 end
   if given.n > 1 and type(given[given.n]) == "boolean" then
     blame.error(string.format("layer '%s': training is given by name, layer(x, {training = %s})",
@@ -144,9 +160,11 @@ local function check_inputs(self, first)
     of == "table" and "a table without any" or args.describe(first)), "type")
 end
 
-local function want_inputs(self, first)
+local function want_inputs(self, first, count)
   if first == nil then
-    blame.error(string.format("layer '%s' was called without inputs", self.name), "type")
+    local hint = count and count > 0 and ": the first is nil; a model with several outputs returns "
+      .. "one list, for table.unpack" or ""
+    blame.error(string.format("layer '%s' was called without inputs%s", self.name, hint), "type")
   end
 end
 
@@ -420,7 +438,7 @@ end
 function Layer:__call(...)
   self:ensure_initialised()
   local given, options = read_call(self, ...)
-  want_inputs(self, given[1])
+  want_inputs(self, given[1], select("#", ...))
   check_options(self, options)
   for i = 1, given.n do
     if nest.any(KerasTensor.is, given[i]) then

@@ -131,6 +131,7 @@ local MultiHeadAttention = Layer.declare("MultiHeadAttention", {
 })
 layers.MultiHeadAttention = MultiHeadAttention
 
+MultiHeadAttention.input_names = {"query", "value"}
 MultiHeadAttention.call_options = {"key", "attention_mask", "return_attention_scores",
   "use_causal_mask"}
 

@@ -126,7 +126,9 @@ function Activation:call(x) return activate(self.activation, x) end
 
 ---The beginning of a functional model; keras.Input makes it.
 ---@class InputLayer: Layer
-local InputLayer = declare("InputLayer", {})
+local InputLayer = declare("InputLayer", {
+  {"input_shape", {"integers", "integer"}, optional = true, list = true},
+})
 
 function InputLayer:setup()
   rawset(self, "built", true)

@@ -251,7 +251,8 @@ function UnitNormalization:call(x) return ops.nn.l2_normalize(x, {axis = self.ax
 ---Shifts and scales features by given or adapted mean and variance.
 ---@class Normalization: Layer
 local Normalization = declare("Normalization", {
-  {"axis", {"integer", "integers"}, -1},
+  {"axis", {"integer", "integers"}, -1,
+    says = "axes with a mean for each position; {}, Keras' None: one mean for all numbers"},
   {"mean", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
   {"variance", "any", optional = true, of = "number, list or tensor", says = "of each feature"},
 })
@@ -284,7 +285,15 @@ function Normalization:setup()
   rawset(self, "variance_value", as_values(self.variance))
 end
 
----Takes mean and variance from data: a tensor, or a dataset of batches.
+local function has_axes(self) return type(self.axis) ~= "table" or #self.axis > 0 end
+
+-- A vector is a batch of samples with one feature.
+local function with_features(self, x)
+  if #x.shape > 1 or not has_axes(self) then return x end
+  return ops.reshape(x, {-1, 1})
+end
+
+---Takes mean and variance from data: a tensor, or a dataset of batches or of numbers.
 function Normalization:adapt(data)
   if not args.is_tensor(data) and not class.is_a(data, Dataset) then
     blame.error("adapt: expected a tensor or a dataset of batches, got "
@@ -292,10 +301,10 @@ function Normalization:adapt(data)
   end
   local list = {}
   if args.is_tensor(data) then list[1] = data else
-    for x in data:iter() do list[#list + 1] = x end
+    for x in data:iter() do list[#list + 1] = #x.shape > 0 and x or ops.reshape(x, {1}) end
   end
   local x = #list == 1 and list[1] or ops.concat(list, {axis = 0})
-  x = ops.cast(x, "float32")
+  x = with_features(self, ops.cast(x, "float32"))
   local kept = {}
   for _, axis in ipairs(type(self.axis) == "table" and self.axis or {self.axis}) do
     kept[axis_of(self, axis, #x.shape)] = true
@@ -304,7 +313,7 @@ function Normalization:adapt(data)
   for axis = 0, #x.shape - 1 do
     if not kept[axis] then axes[#axes + 1] = axis end
   end
-  local mean, variance = ops.nn.moments(x, axes, {keepdims = true})
+  local mean, variance = ops.nn.moments(x, axes, {keepdims = has_axes(self)})
   if self.mean_value then learned.change() end
   rawset(self, "mean_value", mean)
   rawset(self, "variance_value", variance)
@@ -318,6 +327,7 @@ function Normalization:call(x)
       .. "adapt(data)", self.name),
       "failed_precondition")
   end
+  x = with_features(self, x)
   if not x.dtype:find("float") then x = ops.cast(x, self.compute_dtype) end
   local mean = along_axes(self, self.mean_value, x.shape)
   local variance = along_axes(self, self.variance_value, x.shape)

@@ -25,7 +25,8 @@ local drawn_rows <const> = {
   {"shuffle", "boolean", true}, {"seed", "integer", optional = true},
   {"validation_split", "number", optional = true, range = "(0, 1)",
     says = "the share of files that are kept for validation"},
-  {"subset", "string", optional = true, choices = {"training", "validation"}},
+  {"subset", "string", optional = true, choices = {"training", "validation", "both"},
+    says = "the part that is read; both: two datasets"},
 }
 
 local function with_drawn(rows)
@@ -178,6 +179,13 @@ local function batches(who, a, dataset, names, paths, form)
   return dataset
 end
 
+-- The dataset of the part that is wanted, or of both parts.
+local function parts_of(a, make)
+  if a.subset ~= "both" then return make(a) end
+  local function part(subset) return make(setmetatable({subset = subset}, {__index = a})) end
+  return part "training", part "validation"
+end
+
 ---Batches of the pictures of a folder's folders, and the folders' numbers. `class_names` of the
 ---dataset are the folders, `file_paths` the files. Sizes are made equal bilinearly.
 ---Shapes: [batch_size, height, width, channels] in 0 … 255, float32; labels by label_mode
@@ -186,7 +194,7 @@ end
 ---than of files; when read, a damaged picture: `keras.utils.image_dataset_from_directory "nowhere"`
 ---Source: tf.keras.utils.image_dataset_from_directory
 ---@param ... any directory, labels, label_mode, class_names, color_mode, batch_size, image_size, …
----@return Dataset
+---@return Dataset, Dataset? two with subset = "both": training, validation
 function folders.image_dataset_from_directory(...)
   local a = args.check(pictures, picture_rows, ...)
   local height, width = table.unpack(a.image_size)
@@ -194,12 +202,14 @@ function folders.image_dataset_from_directory(...)
     blame.error(pictures .. ": 'image_size' must be {height, width}, two positive integers",
       "value")
   end
-  local paths, labels, names = wanted(pictures, a)
-  local handle = core.data.from_image_files(paths, labels, height, width,
-    channels_of[a.color_mode])
-  local dataset = data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}})
-  return batches(pictures, a, dataset, names, paths,
-    function(x) return ops.cast(x, "float32") end)
+  return parts_of(a, function(part)
+    local paths, labels, names = wanted(pictures, part)
+    local handle = core.data.from_image_files(paths, labels, height, width,
+      channels_of[a.color_mode])
+    local dataset = data.Dataset(handle, {items = {{1, {leaf = 1}}, {2, {leaf = 2}}}})
+    return batches(pictures, part, dataset, names, paths,
+      function(x) return ops.cast(x, "float32") end)
+  end)
 end
 
 local function read_text(path, most)
@@ -220,14 +230,16 @@ end
 ---labels than of files: `keras.utils.text_dataset_from_directory "nowhere"`
 ---Source: tf.keras.utils.text_dataset_from_directory
 ---@param ... any directory, labels, label_mode, class_names, batch_size, max_length, shuffle, …
----@return Dataset
+---@return Dataset, Dataset? two with subset = "both": training, validation
 function folders.text_dataset_from_directory(...)
   local a = args.check(texts, text_rows, ...)
-  local paths, labels, names = wanted(texts, a)
-  local list = {}
-  for i, path in ipairs(paths) do list[i] = read_text(path, a.max_length) end
-  local dataset = data.from_tensor_slices{list, core.tensor(labels, "int32")}
-  return batches(texts, a, dataset, names, paths, function(x) return x end)
+  return parts_of(a, function(part)
+    local paths, labels, names = wanted(texts, part)
+    local list = {}
+    for i, path in ipairs(paths) do list[i] = read_text(path, a.max_length) end
+    local dataset = data.from_tensor_slices{list, core.tensor(labels, "int32")}
+    return batches(texts, part, dataset, names, paths, function(x) return x end)
+  end)
 end
 
 return folders
