@@ -92,3 +92,15 @@ describe("a Sequential", function()
     assert.error_matches(function() given(ipu.ones{2, 8, 3}) end, "has the shape %[%-1, 7, 3%]")
   end)
 end)
+
+describe("a Sequential that is made again", function()
+  it("keeps the batch size of its Input, and none of data", function()
+    local fixed = keras.Sequential{L.Input{shape = {6, 2}, batch_size = 5}, L.Dense(4)}
+    local seen = keras.Sequential{L.Dense(4)}
+    seen(ipu.ones{3, 2})
+    for model, shape in pairs{[fixed] = {5, 6, 2}, [seen] = {-1, 2}} do
+      assert.same(shape, keras.models.clone_model(model).input_shape)
+      assert.same(shape, keras.models.model_from_json(model:to_json()).input_shape)
+    end
+  end)
+end)

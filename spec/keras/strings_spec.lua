@@ -166,6 +166,11 @@ describe("TextVectorization", function()
   end)
 
   -- Keras refuses it, too: the vectors have the vocabulary's width.
+  it("makes small letters of A to Z alone, as tf.strings.lower does", function()
+    local layer = layers.TextVectorization{vocabulary = {"Été", "été", "über"}}
+    assert.same({2, 3, 1, 4}, layer("Été été Über über"):totable())
+  end)
+
   it("takes a length for numbers alone", function()
     for _, mode in ipairs{"multi_hot", "count"} do
       local ok, message = pcall(layers.TextVectorization,

@@ -96,7 +96,8 @@ describe("under MPI", function()
         distributed.barrier()
         say("not reached")
       ]]
-      assert.is_true(result.status ~= 0)
+      -- the mpirun of MPICH 4.2 often ends with 0 after a plain C program was killed, too
+      assert.is_true(launcher == "mpich" or result.status ~= 0)
       assert.is_nil(result.out:find("not reached"), result.out)
     end)
   end

@@ -67,7 +67,7 @@ static Status check_integers(Error *e, const Node *n) {
   if (!(fabs(low) < 0x1p53 && fabs(high) < 0x1p53))
     return fail(e, ERR_VALUE, "integers are drawn between -2^53 and 2^53, not from %g to %g", low,
                 high);
-  if (fmod(low, 1) || fmod(high, 1))
+  if (fmod(low, 1) != 0 || fmod(high, 1) != 0)
     return fail(e, ERR_VALUE, "%s bounds are whole numbers, minval is %g, maxval %g", dtype_name(d),
                 low, high);
   double bits = 8.0 * (double)dtype_size(d), min = d == U8 ? 0 : -exp2(bits - 1),

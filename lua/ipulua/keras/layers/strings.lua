@@ -255,9 +255,10 @@ end
 
 local punctuation <const> = "[!\"#$%%&()*+,%-./:;<=>?@%[\\%]^_`{|}~']"
 
+-- Only A to Z become small letters, as in Keras.
 local standards <const> = {
-  lower_and_strip_punctuation = function(s) return (words.lower(s):gsub(punctuation, "")) end,
-  lower = words.lower,
+  lower_and_strip_punctuation = function(s) return (s:lower():gsub(punctuation, "")) end,
+  lower = string.lower,
   strip_punctuation = function(s) return (s:gsub(punctuation, "")) end,
   none = function(s) return s end,
 }
@@ -297,8 +298,8 @@ local vector_rows <const> = {
   vocabulary_row, weights_row,
 }
 
----Texts as the numbers of their words: in small letters without punctuation (standardize), split at
----spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word.
+---Texts as the numbers of their words: A to Z in small letters, no punctuation (standardize), split
+---at spaces. The vocabulary is given or learnt by `adapt(data)`. 0 fills up, 1 is an unknown word.
 ---ngrams = 2 counts pairs of neighbours as words, too. output_mode "int" gives the numbers, of
 ---output_sequence_length or of the longest text. "multi_hot" and "count" give a vector for each
 ---text. "tf_idf" counts each word with its weight, which `adapt` finds, or idf_weights gives.

@@ -279,8 +279,10 @@ function Sequential.from_config(c, config, custom_objects)
     if each.stage then keep(layers[i], "stage", each.stage) end
   end
   local model = c{layers = layers, name = config.name}
-  if config.build_input_shape and not model._graph then
-    model:build_with(KerasTensor(config.build_input_shape, config.build_input_dtype or "float32"))
+  local shape = config.build_input_shape
+  if shape and not model._graph and #layers > 0 then
+    -- an Input's batch size is fixed; one that was seen in data is not
+    build_graph(model, KerasTensor(shape, config.build_input_dtype or "float32"))
     keep(model, "_is_inferred", config.is_inferred)
   end
   keep(model, "_trainable", config.trainable ~= false)
