@@ -49,7 +49,10 @@ function Hashing:get_config()
 end
 
 ---@return Class
-function Hashing.from_config(c, config) return c(config) end
+function Hashing.from_config(c, config)
+  require "ipulua.base.parts".want_config(c, config)
+  return c(config)
+end
 
 local function hash(self, text)
   local salt = self.salt

@@ -149,7 +149,10 @@ function Words:get_config()
 end
 
 ---@return Class
-function Words.from_config(c, config) return c(config) end
+function Words.from_config(c, config)
+  require "ipulua.base.parts".want_config(c, config)
+  return c(config)
+end
 
 local max_row <const> = {"max_tokens", "integer", optional = true, range = "[2, inf)"}
 local vocabulary_row <const> = {"vocabulary", {"list", "string"}, optional = true,

@@ -282,7 +282,10 @@ local function define(name, rule)
     return config
   end
 
-  function c.from_config(kind, config) return kind(config) end
+  function c.from_config(kind, config)
+    require "ipulua.base.parts".want_config(kind, config)
+    return kind(config)
+  end
 end
 
 define("ALSOptimizerSGD", rules.SGD)
