@@ -444,7 +444,14 @@ function parts.give(which, module, about)
   registry.enter(kind, module)
 
   ---A part in a config: {class_name =, config =}, or the name of a function.
-  function module.serialize(part) return core.plain(parts.serialize(kind, part)) end
+  function module.serialize(part)
+    local config = parts.serialize(kind, part)
+    if config == part and part ~= nil and type(part) ~= "string" and type(part) ~= "function" then
+      blame.error(string.format("%s.serialize: expected a function, a name or an object with "
+        .. "get_config, got %s", which, args.describe(part)), "type")
+    end
+    return core.plain(config)
+  end
 
   ---The part that serialize described, or that a name stands for. objects: {custom_objects = {name
   ---= class}}, or that table itself.
