@@ -15,7 +15,9 @@ left_out='spec/cli spec/packaging spec/api spec/examples spec/docs: they load th
   it beside the running file, which is the emulator
 spec/processes: mpirun of this machine starts them
 spec/machine spec/pipeline spec/replicas spec/keras spec/lua price_check target_check: what they try knows nothing of a processor
-*_spec.lua: they read the sources'
+*_spec.lua: they read the sources
+spec/engine/failing_allocations_spec.lua: the emulator would preload its allocator into itself
+spec/engine/interrupt_spec.lua, "finishes one that has": the iteration to be finished has 133 GFLOP, minutes of emulation'
 passed=0 failed=0
 output=$(mktemp) || exit 1
 trap 'rm -f "$output"' EXIT
@@ -80,7 +82,10 @@ for program in ipulua $checks; do
 done
 for check in $checks; do count "$check" "$build/run/$check"; done
 export IPULUA=$build/run/ipulua
-for spec in $specs; do count "$spec" busted --lua="$IPULUA" -o spec/support/output.lua "$spec"; done
+for spec in $specs; do
+  count "$spec" busted --lua="$IPULUA" -o spec/support/output.lua --exclude-pattern=failing_allocations \
+    --filter-out=finishes.one.that.has "$spec"
+done
 echo "left out on arm64:"
 echo "$left_out"
 echo "$passed passed, $failed failed"

@@ -122,6 +122,8 @@ static bool check_threads(Sweep *w, const OpDef *op, const char *text, Dtype rea
 
 /* ---- slices ---- */
 
+/* Within the rounding of float32 sums of some hundred products. A batch's product may go to
+ * OpenBLAS, which adds in another order, and that of its rows not. */
 static bool near(const Tensor *part, const Tensor *whole, int64_t first) {
   Dtype d = part->type.dtype;
   int64_t n = type_count(&part->type), row = part->type.shape[0] ? n / part->type.shape[0] : 0;
@@ -132,7 +134,7 @@ static bool near(const Tensor *part, const Tensor *whole, int64_t first) {
   }
   for (int64_t i = 0; i < n; i++) {
     double x = dtype_get(d, part->data, i), y = dtype_get(d, whole->data, first * row + i);
-    if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 2e-5 * (fabs(y) + 0.3 * scale)))
+    if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 5e-5 * (fabs(y) + 0.3 * scale)))
       return false;
   }
   return true;
