@@ -77,17 +77,17 @@ local function check_finite(summary)
 end
 
 ---The rising boundaries between `bins` bins.
----@param batches userdata[]
+---@param each_batch fun(visit: fun(x: userdata)) calls visit with each batch, one after another
 ---@param bins integer
 ---@param epsilon number the share of a batch between two numbers that are kept of it
 ---@return number[]
-function quantiles.boundaries(batches, bins, epsilon)
+function quantiles.boundaries(each_batch, bins, epsilon)
   local summary = {values = {}, weights = {}}
-  for _, x in ipairs(batches) do
+  each_batch(function(x)
     local more = summary_of(x, epsilon)
     check_finite(more)
     summary = merged(summary, more, epsilon)
-  end
+  end)
   if #summary.values == 0 then blame.error("adapt: there are no values to learn from", "value") end
   local list = compressed(summary, 1 / bins).values
   list[#list] = nil

@@ -116,19 +116,18 @@ function Discretization:setup()
   end
 end
 
--- A list of batches. A tensor is one.
-local function batches_of(given)
+-- Calls visit with each batch. A tensor is one.
+local function each_batch(given, visit)
   if class.is_a(given, data.Dataset) then
-    local list = {}
-    for x in given:iter() do list[#list + 1] = x end
-    return list
+    for x in given:iter() do visit(x) end
+    return
   end
   if args.is_list(given) then given = core.tensor(given) end
   if not args.is_tensor(given) or type(given) == "table" then
     blame.error("adapt: a tensor, a list or a dataset is wanted, got " .. args.describe(given),
       "type")
   end
-  return {given}
+  visit(given)
 end
 
 ---Takes the boundaries of num_bins bins from data: a tensor, a list, or a dataset of batches.
@@ -138,7 +137,8 @@ function Discretization:adapt(given)
     blame.error("adapt: Discretization has its 'bin_boundaries'; give 'num_bins' instead to learn "
       .. "them", "failed_precondition")
   end
-  local boundaries = quantiles.boundaries(batches_of(given), self.num_bins, self.epsilon)
+  local boundaries = quantiles.boundaries(function(visit) each_batch(given, visit) end,
+    self.num_bins, self.epsilon)
   if rawget(self, "_boundaries") then learned.change() end
   rawset(self, "_boundaries", boundaries)
 end

@@ -48,11 +48,7 @@ function Hashing:get_config()
   return config
 end
 
----@return Class
-function Hashing.from_config(c, config)
-  require "ipulua.base.parts".want_config(c, config)
-  return c(config)
-end
+Hashing.from_config = require "ipulua.base.parts".Part.from_config
 
 local function hash(self, text)
   local salt = self.salt

@@ -148,11 +148,7 @@ function Words:get_config()
   return config
 end
 
----@return Class
-function Words.from_config(c, config)
-  require "ipulua.base.parts".want_config(c, config)
-  return c(config)
-end
+Words.from_config = require "ipulua.base.parts".Part.from_config
 
 local max_row <const> = {"max_tokens", "integer", optional = true, range = "[2, inf)"}
 local vocabulary_row <const> = {"vocabulary", {"list", "string"}, optional = true,

@@ -282,10 +282,7 @@ local function define(name, rule)
     return config
   end
 
-  function c.from_config(kind, config)
-    require "ipulua.base.parts".want_config(kind, config)
-    return kind(config)
-  end
+  c.from_config = require "ipulua.base.parts".Part.from_config
 end
 
 define("ALSOptimizerSGD", rules.SGD)
