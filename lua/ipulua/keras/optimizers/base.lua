@@ -1,6 +1,6 @@
--- What an optimizer is: hyperparameters, slots beside the variables, and an update made of ops. The
+-- An optimizer has hyperparameters, slots beside the variables, and an update made of ops. The
 -- number of updates and the learning rate are variables, so that compiled programs see changes of
--- both; changing another hyperparameter raises `version`, which makes models compile anew.
+-- both. Changing another hyperparameter raises `version`, which makes models compile anew.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -114,9 +114,9 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so a single table of
--- arguments is told apart here: `SGD{0.01, momentum = 0.9}` has the rate in the first position,
--- `SGD{momentum = 0.9}` none.
+-- A learning rate may itself be a table, a schedule's configuration. So a single table of arguments
+-- is told apart here. `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum
+-- = 0.9}` has none.
 local function spread(first, ...)
   if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
   local given, named = table.move(first, 1, #first, 1, {}), {}
@@ -211,9 +211,8 @@ end
 
 local name_row <const> = {"name", "string"}
 
--- _slots (by identity) live as long as something that stands for their variable, which is what
--- _owners has them by; _weights are those that live, in the order of making, with holes where
--- others were.
+-- _slots (by identity) live as long as an object that stands for their variable, the key of
+-- _owners. _weights are the live ones in the order of making, with holes in place of the others.
 local function note_weight(self, v)
   if self._made >= self._compact_at then
     local list = self:list_weights()
