@@ -274,7 +274,7 @@ end
 
 ---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
 ---called in Lua instead. Its types are then learnt from the first element, unless output_types and
----output_shapes say them. Elements with strings are for Lua, too, and so is an f that calls Hashing,
+---output_shapes say them. Elements with strings are for Lua, too. So is an f that calls Hashing,
 ---StringLookup or TextVectorization.
 ---Shapes: those that f gives
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
