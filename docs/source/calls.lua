@@ -95,6 +95,10 @@ calls.api = {
     .. "return t:gradient(y, v)"},
   ["GradientTape:gradient"] = {"local t = ipu.GradientTape() local y = v * v "
     .. "return t:gradient(y, {v})"},
+  ["GradientTape:jacobian"] = {"local t = ipu.GradientTape() local y = v * v "
+    .. "return t:jacobian(y, {v})"},
+  ["GradientTape:batch_jacobian"] = {"local t = ipu.GradientTape() local y = x * x "
+    .. "return t:batch_jacobian(y, x)"},
   ["GradientTape:watch"] = {"local t = ipu.GradientTape() t:watch(x) return t:gradient(x * x, x)"},
   gradients = {"ipu.func(function(a) return ipu.gradients(a * a, a) end)(ipu.ones{2})"},
   custom_gradient = {"ipu.custom_gradient(function(a) return a, function(g) return g * 2 end end)"
