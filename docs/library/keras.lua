@@ -608,6 +608,11 @@ layers.RandomZoom = {}
 ---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}
 
+---In training a random share of the range of values is added to each image, which stays in the range.
+---@class keras.layers.RandomBrightness: keras.layers.Layer
+---@overload fun(factor: number|any[], options?: {value_range?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomBrightness
+layers.RandomBrightness = {}
+
 ---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and their lengths.
 ---@class keras.layers.CTCInferenceLayer: keras.layers.Layer
 ---@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCInferenceLayer
@@ -675,7 +680,7 @@ losses.CategoricalFocalCrossentropy = {}
 
 ---−log p of the class; labels are class numbers
 ---@class keras.losses.SparseCategoricalCrossentropy: keras.losses.Loss
----@overload fun(options?: {from_logits?: boolean, axis?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
+---@overload fun(options?: {from_logits?: boolean, axis?: integer, ignore_class?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
 losses.SparseCategoricalCrossentropy = {}
 
 ---max(0, 1 + max((1 − y)·p) − Σ y·p)
@@ -860,7 +865,7 @@ metrics.R2Score = {}
 
 ---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
----@overload fun(num_classes: integer, options?: {name?: string, dtype?: string}): keras.metrics.MeanIoU
+---@overload fun(num_classes: integer, options?: {ignore_class?: integer, sparse_y_true?: boolean, sparse_y_pred?: boolean, axis?: integer, name?: string, dtype?: string}): keras.metrics.MeanIoU
 metrics.MeanIoU = {}
 
 ---The mean of (y − p)².
@@ -1360,7 +1365,7 @@ function Model:set_pipelining_options(...) end
 ---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too), show_trainable (Y or N for each layer).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.

@@ -429,7 +429,8 @@ calls.keras = {
     .. '"Grouped"} end)'},
   ["model:set_replication_options"] = {staged
     .. 'm:set_replication_options{replicated_metric_reduction_method = "SUM"} end)'},
-  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true}"},
+  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true, "
+    .. "show_trainable = true}"},
   ["model:test_on_batch"] = {"compiled:test_on_batch(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:test_step"] = {"compiled:test_step(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:to_json"] = {"#model:to_json() > 0"},
