@@ -1887,6 +1887,17 @@ function Function:signatures() end
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
+---The derivatives of each sample of target for the same sample of source, if no sample depends on
+---another one. nil if there is no path. It makes a backward pass for each element of a sample.
+---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
+---Errors: a second call without persistent, a source of another batch size: `ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`
+---Source: tf.GradientTape.batch_jacobian of TensorFlow 2.6
+---@param target any
+---@param source any
+---@param options? {unconnected_gradients?: string}
+---@return any
+function ipu.GradientTape:batch_jacobian(target, source, options) end
+
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
 ---there is no path.
 ---Shapes: target any, summed; each gradient has its source's shape
@@ -1896,6 +1907,17 @@ ipu.GradientTape = {}
 ---@param options? {output_gradients?: any, unconnected_gradients?: string}
 ---@return any
 function ipu.GradientTape:gradient(target, sources, options) end
+
+---The derivatives of each element of target for each element of sources, in the structure of
+---sources; nil where there is no path. It makes a backward pass for each element of target.
+---Shapes: each result has target's shape, then its source's
+---Errors: a second call without persistent, a target that is no tensor: `ipu.GradientTape():jacobian(1, 2)`
+---Source: tf.GradientTape.jacobian of TensorFlow 2.6
+---@param target any
+---@param sources any
+---@param options? {unconnected_gradients?: string}
+---@return any
+function ipu.GradientTape:jacobian(target, sources, options) end
 
 ---Everything recorded can be differentiated; only variables need watching, if
 ---watch_accessed_variables is false.
@@ -2301,7 +2323,8 @@ function ipu.data.Dataset:iterator() end
 
 ---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
 ---called in Lua instead. Its types are then learnt from the first element, unless output_types and
----output_shapes say them. Elements with strings are for Lua, too.
+---output_shapes say them. Elements with strings are for Lua, too. So is an f that calls Hashing,
+---StringLookup or TextVectorization.
 ---Shapes: as f gives them
 ---Errors: f can't be traced (it asks for a value, or opens a file); without eager, errors of its ops: `ds:map(function(i) return i:item() end)`
 ---@param f function

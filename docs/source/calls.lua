@@ -95,6 +95,10 @@ calls.api = {
     .. "return t:gradient(y, v)"},
   ["GradientTape:gradient"] = {"local t = ipu.GradientTape() local y = v * v "
     .. "return t:gradient(y, {v})"},
+  ["GradientTape:jacobian"] = {"local t = ipu.GradientTape() local y = v * v "
+    .. "return t:jacobian(y, {v})"},
+  ["GradientTape:batch_jacobian"] = {"local t = ipu.GradientTape() local y = x * x "
+    .. "return t:batch_jacobian(y, x)"},
   ["GradientTape:watch"] = {"local t = ipu.GradientTape() t:watch(x) return t:gradient(x * x, x)"},
   gradients = {"ipu.func(function(a) return ipu.gradients(a * a, a) end)(ipu.ones{2})"},
   custom_gradient = {"ipu.custom_gradient(function(a) return a, function(g) return g * 2 end end)"
@@ -425,7 +429,8 @@ calls.keras = {
     .. '"Grouped"} end)'},
   ["model:set_replication_options"] = {staged
     .. 'm:set_replication_options{replicated_metric_reduction_method = "SUM"} end)'},
-  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true}"},
+  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true, "
+    .. "show_trainable = true}"},
   ["model:test_on_batch"] = {"compiled:test_on_batch(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:test_step"] = {"compiled:test_step(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:to_json"] = {"#model:to_json() > 0"},

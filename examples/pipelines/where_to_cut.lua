@@ -27,7 +27,7 @@ if policy ~= "float16" and policy ~= "float32" then
 end
 local optimizers <const> = {
   sgd = function() return keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9} end,
-  adam = function() return keras.optimizers.Adam() end,
+  adam = function() return keras.optimizers.Adam{epsilon = 1e-3} end,
 }
 if not optimizers[optimizer] then refuse("--optimizer is sgd or adam, got '%s'", optimizer) end
 local target <const> = "bow"

@@ -186,6 +186,18 @@ describe("an estimate", function()
     assert(cycles(14) > cycles(7))
   end)
 
+  -- A count that only a run knows is priced as 1.
+  it("takes an index of the loop around for a count that nobody knows", function()
+    local v = ipu.Variable(ipu.zeros{512, 64})
+    local function cycles(count)
+      return work(ipu.estimate(function()
+        for i in ipu.range(5) do v:assign((ipu.loops.repeat_n(count or i, ipu.tanh, {v}))) end
+      end, {inputs = {}}).cycles)
+    end
+    assert.equal(cycles(1), cycles())
+    near(5 * cycles(1), cycles(5), 1e-9)
+  end)
+
   it("leaves the device and the configuration as they were", function()
     local add <const> = function(x) return x + 1 end
     local function ipus() return ipu.get_num_of_ipus_in_device "/device:IPU:0" end

@@ -115,6 +115,23 @@ describe("a price", function()
     assert(beside < plain and beside > 0.9 * plain, beside / plain)
   end)
 
+  it("by dependencies is no less than what the host takes from it, either", function()
+    local function total(tiles, timing)
+      local _ <close> = pipelines.device(2,
+        {["io_tiles.num_io_tiles"] = tiles, ["io_tiles.place_ops_on_io_tiles"] = tiles > 0})
+      local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{16}):repeat_n())
+      local a = {
+        computational_stages = {ipu.reduce_sum, function(x) return ipu.ones{512, 1024} * x end},
+        gradient_accumulation_count = 16, infeed_queue = infeed,
+        outfeed_queue = ipu.IPUOutfeedQueue(),
+      }
+      return ipu.estimate(function() return ipu.pipeline(a) end,
+        {inputs = {}, ipus = 2, timing = timing}).cycles.total
+    end
+    local plain, beside = total(0, "steps"), total(32, "dependencies")
+    assert(beside > 0.9 * plain and beside < 1.1 * plain, beside / plain)
+  end)
+
   -- io_tiles_hw_test.py: more than 60 %, and none without
   it("overlaps streaming with computing on I/O tiles, of any number", function()
     local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.zeros{256, 256}):repeat_n())

@@ -278,6 +278,47 @@ describe("a price", function()
     assert.is_nil(full.explanation:find("offload", 1, true))
   end)
 
+  -- A byte takes a cycle here. Of the transfers of a pass one waits for its address.
+  it("has the latency of streaming memory once, for transfers one after another", function()
+    local wide, narrow = ipu.Variable(ipu.full({64, 128}, 0.1)), ipu.Variable(ipu.full({64}, 0.1))
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{8, 64}):repeat_n())
+    local f = ipu.func(function()
+      return ipu.pipeline{
+        computational_stages = {function(x)
+          return ipu.reduce_sum(x:matmul(wide)) + ipu.reduce_sum(x * narrow)
+        end, function(x) return x end},
+        gradient_accumulation_count = 4, infeed_queue = infeed,
+        outfeed_queue = ipu.IPUOutfeedQueue(), optimizer_function = momentum,
+        offload_weight_update_variables = true,
+      }
+    end)
+    local target <const> = {base = "GC200", name = "slow", clock_hz = 1000000000,
+      streaming_bytes_per_second = 1000000000, host_latency_cycles = 50000}
+    local found, bytes = 0, 0
+    for _, s in ipairs((programs.profile_of(f, nil, 2, {target = target})).steps) do
+      if s.kind == "streaming memory" then
+        assert.equal((found == 0 and 50000 or 0) + s.bytes, s.stream)
+        found, bytes = found + 1, bytes + s.bytes
+      end
+    end
+    assert.equal(4, found) -- the momenta of two weights, read and written
+    assert.equal(2 * 4 * (64 * 128 + 64), bytes)
+  end)
+
+  it("of a loop keeps what each iteration reads until the last one", function()
+    local function activation(again)
+      return priced(function(x)
+        local y = ipu.exp(x) -- 1 MiB
+        local r = ipu.loops.repeat_n(3, function(a)
+          return ipu.reduce_sum(ipu.tanh(ipu.ones{1024, 1024} * ipu.reduce_sum(y * a))) -- 4 MiB
+        end, {ipu.reduce_sum(x)})
+        return again and r + ipu.reduce_sum(y) or r
+      end, {{512, 512}}).memory.activation
+    end
+    assert.equal(activation(true), activation(false))
+    assert(activation(false) >= 5 << 20)
+  end)
+
   it("explains what doesn't fit where nothing runs", function()
     local e = ipu.estimate(function()
       local v = ipu.Variable(ipu.zeros{9000, 9000})

@@ -211,9 +211,22 @@ static void refuse_loose_list(lua_State *L, const OpDef *op, int attr, int extra
             (int)lua_tointeger(L, extra - 1), (int)lua_tointeger(L, extra));
 }
 
+/* random.normal(2, 3), where random.normal{2, 3} is meant. If an op makes tensors without operands,
+ * an integer is a shape. An integer after it may be its second extent or the next argument. */
+static void refuse_loose_shape(lua_State *L, const OpDef *op, int first, int last) {
+  bool takes_shape =
+      arguments_inputs(op) == 0 && op_attr_count(op) > 1 && op->attrs[0].kind == ATTR_INTS;
+  if (!takes_shape || last <= first || !lua_isinteger(L, first) || !lua_isinteger(L, first + 1))
+    return;
+  int a = (int)lua_tointeger(L, first), b = (int)lua_tointeger(L, first + 1);
+  bind_fail(L, ERR_TYPE, "%s: '%s' must be one list, as in {%d, %d}, or {%d} before %s = %d",
+            op->name, op->attrs[0].name, a, b, a, op->attrs[1].name, b);
+}
+
 /* The values at first … last: operands, then attributes in the row's order. */
 static void read_positional(lua_State *L, Arguments *a, int first, int last, int inputs) {
   const OpDef *op = a->op;
+  refuse_loose_shape(L, op, first, last);
   for (int i = first; i <= last; i++) {
     int attr = i - first - inputs;
     if (attr < 0) {

@@ -26,6 +26,7 @@ typedef struct Pass {
 static bool is_recorded(const Pass *p, int i) {
   if (i >= p->first && (i < p->end || i >= p->late)) return true;
   const Node *n = p->graph->node[i];
+  if (n->recorded) return true;
   return n->op->is_source && n->op->is_source(p->graph, n);
 }
 

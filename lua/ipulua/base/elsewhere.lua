@@ -70,6 +70,9 @@ local names <const> = {
   ["keras.layers"] = {Linear = "Dense", Module = "Layer", BatchNorm1d = "BatchNormalization",
     BatchNorm2d = "BatchNormalization",
     LayerNorm = "LayerNormalization", MaxPool2d = "MaxPooling2D", AvgPool2d = "AveragePooling2D"},
+  ["keras.metrics"] = {IoU = "MeanIoU", BinaryIoU = "MeanIoU{num_classes = 2}",
+    OneHotIoU = "MeanIoU{num_classes, sparse_y_true = false, sparse_y_pred = false}",
+    OneHotMeanIoU = "MeanIoU{num_classes, sparse_y_true = false, sparse_y_pred = false}"},
   ["keras.losses"] = {CrossEntropyLoss = "SparseCategoricalCrossentropy{from_logits = true}",
     MSELoss = "MeanSquaredError",
     L1Loss = "MeanAbsoluteError", BCELoss = "BinaryCrossentropy",
@@ -130,7 +133,7 @@ local of_arguments <const> = {
   bias = {"use_bias"}, regularizer = {"kernel_regularizer"},
   weight_regularizer = {"kernel_regularizer"}, initializer = {"kernel_initializer"},
   weight_initializer = {"kernel_initializer"}, constraint = {"kernel_constraint"},
-  nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
+  negative_slope = {"alpha"}, nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
 }
 
 ---The name here of an argument that another library has, if it is among the names of a function.

@@ -79,11 +79,19 @@ local function meant(key, names)
   return require "ipulua.base.elsewhere".argument(key, names) or nearest.find(key, names)
 end
 
+-- A list of the names that a function takes, if none resembles the given name.
+local function taken(names)
+  if #names == 0 then return "" end
+  local most <const> = 8
+  return "; it takes " .. table.concat(names, ", ", 1, math.min(#names, most))
+    .. (#names > most and ", …" or "")
+end
+
 local function hint(key, names)
   local missing = require "ipulua.base.elsewhere".missing_argument(key)
   if missing then return missing end
   local found = meant(key, names)
-  return found and "; did you mean '" .. found .. "'?" or ""
+  return found and "; did you mean '" .. found .. "'?" or taken(names)
 end
 
 local function unknown(fname, compiled, key, value)

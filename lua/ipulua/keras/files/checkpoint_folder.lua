@@ -20,7 +20,7 @@ local function read_json(path)
   local file = io.open(path, "rb")
   local text = file and file:read("a")
   if file then file:close() end
-  local ok, value = pcall(json.decode, text or "")
+  local ok, value = blame.attempt(json.decode, text or "")
   return ok and type(value) == "table" and value or nil
 end
 

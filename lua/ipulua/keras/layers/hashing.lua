@@ -9,6 +9,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local encode = require "ipulua.keras.layers.embedding".encode
 local hashes = require "ipulua.keras.preprocessing.hashes"
+local host_strings = require "ipulua.data.host_strings"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 local strings = require "ipulua.keras.layers.strings"
@@ -79,10 +80,7 @@ end
 
 -- Integers of a tensor, which has its values at once.
 local function values_of(x)
-  if type(x) == "table" and args.is_tensor(x) then
-    blame.error(string.format("Hashing: expected strings or integers, got %s; it is called "
-      .. "before the model, in a dataset ds:map(hashing)", args.describe(x)), "type")
-  end
+  host_strings.want_values("Hashing", x)
   if not args.is_tensor(x) or x.dtype == "uint8" and #x.shape == 1 then return x end
   if not x.dtype:find("int") then
     blame.error("Hashing: expected strings or integers, got " .. args.describe(x), "type")

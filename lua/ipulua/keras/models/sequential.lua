@@ -214,7 +214,7 @@ local function relax(self, leaf)
   if not shape then return end
   local from = input.Input{batch_shape = shape, dtype = former.inputs[1].dtype,
     name = former.inputs[1].layer.name}
-  local ok = pcall(function()
+  local ok = blame.attempt(function()
     local x = from
     for _, layer in ipairs(self._stack) do x = connect(layer, x) end
     forget_calls(former)

@@ -100,7 +100,7 @@ local function run_node(n, x)
   local a, check_read = attributes.reader(n)
   check_sizes(n, x)
   local former <const> = blame.last
-  local results = table.pack(pcall(interpret[n.op], x, a, n))
+  local results = table.pack(blame.attempt(interpret[n.op], x, a, n))
   if results[1] then
     check_read()
     for i = 2, results.n do
