@@ -1887,8 +1887,8 @@ function Function:signatures() end
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
----The derivatives of each sample of target for the same sample of source, where no sample depends
----on another one; nil where there is no path. It makes a backward pass for each element of a
+---The derivatives of each sample of target for the same sample of source. No sample may depend on
+---another one. Without a path the result is nil. It makes a backward pass for each element of a
 ---sample.
 ---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
 ---Errors: a second call without persistent, a source of another batch size: `ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`
