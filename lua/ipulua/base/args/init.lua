@@ -79,7 +79,7 @@ local function meant(key, names)
   return require "ipulua.base.elsewhere".argument(key, names) or nearest.find(key, names)
 end
 
--- A list of the names that a function takes, if none resembles the given name.
+-- The names that a function takes, for an error about a name that resembles none of them.
 local function taken(names)
   if #names == 0 then return "" end
   local most <const> = 8
