@@ -178,8 +178,8 @@ int ipu_builder_apply(ipu_builder *b, const char *op, ipu_value *const *inputs, 
 int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
                           ipu_value **gradients);
 /* d(sum of y) / d(each of vs), [count]: the sum over all readings of the variable in the function,
- * before and after assignments to it. Gradients don't pass through the assignments. NULL where there
- * is no path. */
+ * before and after assignments to it. Gradients don't pass through the assignments. NULL where
+ * there is no path. */
 int ipu_builder_variable_gradients(ipu_builder *b, ipu_value *y, ipu_variable *const *vs, int count,
                                    ipu_value **gradients);
 /* "float32" …; static. "" for NULL. */
