@@ -517,7 +517,7 @@ calls.keras = {
   ["mixed_precision.resolve"] = {'keras.mixed_precision.resolve("mixed_float16")'},
   ["mixed_precision.Policy"] = {'keras.mixed_precision.Policy("mixed_float16").compute_dtype'},
   ["datasets.mnist.load_data"] = {"keras.datasets.mnist.load_data()"},
-  ["onnx.export"] = {'keras.onnx.export(model, folder .. "/m.onnx")'},
+  ["onnx.export"] = {'keras.onnx.export(model, folder .. "/m.onnx", {opset = 13})'},
   ["onnx.import"] = {'keras.onnx.export(model, folder .. "/p.onnx") '
     .. 'return keras.onnx.import(folder .. "/p.onnx")'},
   PipelineStage = {"local s <const> = ipu.IPUStrategy() return s:scope()(function() local i = "
