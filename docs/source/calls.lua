@@ -29,6 +29,7 @@ end
 
 -- What no call of one line can show, and where it is shown.
 calls.none = {
+  ["debug.breakpoint"] = "It takes a terminal: [sessions.md](../../howto/sessions.md).",
   load_op_library = "It takes a compiled library: [extending.md](../../extending.md).",
   ["datasets.text.load_data"] = "It takes a text file: [models.md](../../howto/models.md).",
   ["datasets.imdb.load_data"] = "It takes the reviews' file: "
