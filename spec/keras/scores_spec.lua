@@ -21,8 +21,8 @@ describe("F scores", function()
       keras.metrics.FBetaScore{beta = 2.0, threshold = 0.5}(truth, guess))
   end)
 
-  -- The greatest of each row: columns 3; 2 and 3; 2. True positives 0, 1, 1; false ones 0, 1, 1;
-  -- missed 3, 1, 0.
+  -- The greatest of the rows are in columns 3, 2 and 3, and 2. True positives are 0, 1, 1, false
+  -- ones 0, 1, 1, missed ones 3, 1, 0.
   it("of the greatest class, and averages", function()
     local f = {0, 2 / (2 + 1 + 1), 2 / (2 + 1 + 0)}
     near(f, keras.metrics.F1Score()(truth, guess))
@@ -54,7 +54,7 @@ describe("F scores", function()
 end)
 
 describe("R2Score", function()
-  it("is that of its page", function()
+  it("is as on its page", function()
     near({0.57142854}, keras.metrics.R2Score()({{1}, {4}, {3}}, {{2}, {4}, {4}}))
   end)
 
@@ -143,8 +143,8 @@ describe("metric functions", function()
   end)
 end)
 
--- What TensorFlow's page of in_top_k says: true where the prediction of the target class is finite
--- and among the k greatest.
+-- TensorFlow's page of in_top_k: true where the prediction of the target class is finite and among
+-- the k greatest.
 describe("top k accuracies of predictions that are no finite numbers", function()
   local nan <const>, inf <const> = 0 / 0, math.huge
   local rows <const> = { -- predictions, label, among the first, among the first two
@@ -178,7 +178,7 @@ describe("AUC of several labels", function()
   end)
 end)
 
--- of four labels three are right; of the weights 1, 1, 1, 3 those of the right ones are 3 of 6
+-- of four labels three are right, and of the weights 1, 1, 1, 3 the right ones' are 3 of 6
 it("metrics and losses take their values by name, too", function()
   local given <const> = {y_true = ipu.tensor{{1}, {0}, {1}, {1}},
     y_pred = ipu.tensor{{1}, {0}, {1}, {0}}, sample_weight = ipu.tensor{1, 1, 1, 3}}
@@ -230,7 +230,7 @@ describe("ignore_class", function()
 
   it("leaves the pairs of a label out of MeanIoU", function()
     local metric = keras.metrics.MeanIoU{num_classes = 3, ignore_class = 0}
-    -- what is left: 1 for 1, 2 for 1; 1 of 2 and 0 of 1
+    -- labels left: 1 for 1, 2 for 1; 1 of 2 and 0 of 1
     near({(1 / 2 + 0) / 2}, metric(ids{0, 0, 1, 2}, ids{1, 2, 1, 1}))
   end)
 end)

@@ -77,7 +77,8 @@ local special <const> = {
     sensitivity = 0.2, learning_rate = 0.125,
   beta_1 = 0.5, beta_2 = 0.75, epsilon = 0.5, momentum = 0.75, rho = 0.5, clipnorm = 0.125,
     clipvalue = 0.125, global_clipnorm = 0.125,
-  decay = 0.5, weight_decay = 0.25, ema_momentum = 0.5, ema_overwrite_frequency = 2,
+  decay = 0.5, weight_decay = 0.25, state_dtype = "float64",
+    ema_momentum = 0.5, ema_overwrite_frequency = 2,
     initial_accumulator_value = 0.5, schedule_decay = 0.5,
   learning_rate_power = -0.25, l1_regularization_strength = 0.5, l2_regularization_strength = 0.5,
     beta = 0.5,
@@ -189,7 +190,9 @@ function does.optimizers(object)
     factors[i] = factor
     object:apply_gradients({values({4, 3}, 3 + i) * factor, values({3}, 30 + i) * factor}, {v, w})
   end
+  local weights = object.weights
   return text(v:read_value()) .. text(w:read_value()) .. object.name .. tostring(first)
+    .. weights[math.min(2, #weights)].dtype
     .. table.concat(factors, ",")
 end
 

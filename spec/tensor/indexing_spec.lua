@@ -1,5 +1,5 @@
--- t[index] beyond a row's number: positions from the end, ranges, axis by axis, masks; as NumPy's
--- slices give it, with positions from 1 and both ends in.
+-- t[index] beyond a row's number: positions from the end, ranges, axis by axis, masks. Results are
+-- as of NumPy's slices, with positions from 1 and both ends in.
 
 local ipu = require "ipulua"
 

@@ -1,4 +1,4 @@
--- What NumPy, PyTorch, TensorFlow and Keras call the things that are here under another name. A
+-- Names in NumPy, PyTorch, TensorFlow and Keras for the things that have another name here. A
 -- newcomer tries those first; the words that refuse them say the name that is meant. Nothing here
 -- makes a name work.
 
@@ -121,7 +121,7 @@ local of_models <const> = {
   load_state_dict = "load_weights",
 }
 
--- Arguments → their names here, of which a function has one at most.
+-- Arguments → their names here. A function has one of the names at most.
 local of_arguments <const> = {
   dim = {"axis", "axes"}, dims = {"axis", "axes", "perm"}, reduction_indices = {"axis"},
   axes = {"axis"}, keepdim = {"keepdims"}, keep_dims = {"keepdims"},
@@ -150,7 +150,7 @@ end
 
 local missing <const> = {sparse = true, ragged = true}
 
----Words for an argument that asks for what no function here gives, or nil.
+---Words for an argument that asks for a feature that no function here has, or nil.
 ---@param key any
 ---@return string?
 function elsewhere.missing_argument(key)

@@ -1,5 +1,5 @@
 -- Cross-entropies: losses of predictions that are probabilities of classes, or logits. The numerics
--- are those of Keras 2.6, to the position of each epsilon.
+-- follow Keras 2.6, to the position of each epsilon.
 
 local class_numbers = require "ipulua.keras.base.class_numbers"
 local context = require "ipulua.keras.base.context"

@@ -1,6 +1,6 @@
 -- Losses. A function gives one number for each sample (the mean over the last axis); an object
--- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the position
--- of each epsilon.
+-- weighs these and reduces them to a scalar. The numerics follow Keras 2.6, to the position of each
+-- epsilon.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -302,7 +302,7 @@ for name, row in pairs(wrapped) do
   losses[name] = c
 end
 
--- The mean is that of the labels that count.
+-- The mean is over the labels that count.
 local of_classes = losses.SparseCategoricalCrossentropy.call
 function losses.SparseCategoricalCrossentropy:call(y_true, y_pred)
   local loss = of_classes(self, y_true, y_pred)
@@ -366,7 +366,7 @@ function losses.get(loss, custom_objects)
     .. args.describe(loss), "type")
 end
 
--- Other names of the functions, of which metrics has the same.
+-- Other names of the functions. metrics has the same ones.
 local other_names = {kullback_leibler_divergence = "kl_divergence", logcosh = "log_cosh"}
 for short, long in pairs{
   mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",

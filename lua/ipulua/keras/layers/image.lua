@@ -165,8 +165,8 @@ local function pixels(images, y, x, fill_mode, fill_value)
   return ops.where(ops.expand_dims(inside, -1), values, fill_value)
 end
 
--- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row);
--- m: lists of [batch, 1] tensors or numbers.
+-- The output pixel at row i, column j is read at column m0 j + m1 i + m2 and row m3 j + m4 i + m5.
+-- m is a list of [batch, 1] tensors or numbers.
 local function transform(layer, images, m)
   local batch, height, width, channels = table.unpack(images.shape)
   local rows, columns = {}, {}

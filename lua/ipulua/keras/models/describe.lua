@@ -60,7 +60,7 @@ function describe.model(model, expand_nested)
   local rows = {}
   local is_sequential = model._stack ~= nil
   local functional = model._graph ~= nil and not is_sequential
-  local ok, stages = pcall(assignment.stages, model)
+  local ok, stages = blame.attempt(assignment.stages, model)
   local stage_of = {}
   for _, entry in ipairs(ok and stages and model:get_pipeline_stage_assignment() or {}) do
     stage_of[entry.layer] = entry.pipeline_stage
@@ -89,7 +89,7 @@ end
 
 -- Cycles of a run and bytes of each layer, where the model can be priced: its inputs have shapes.
 local function add_prices(model, description)
-  local ok, price = pcall(function()
+  local ok, price = blame.attempt(function()
     local _ <close> = pricing.draw_nothing()
     return (model:priced{})
   end)

@@ -11,7 +11,7 @@
 --              each
 --
 -- A row with nested = {row, …} is a model as a layer, whose layers are drawn inside it.
--- output_shape is a list of extents (-1: unknown), a list of such lists, or a text; what is missing
+-- output_shape is a list of extents (-1: unknown), a list of such lists, or a text. A missing value
 -- prints as `?`: a summary never fails. With connected_to in a row (or functional = true) there is
 -- a column for it.
 
@@ -299,7 +299,7 @@ local function modern_total(name, count, bytes)
     summary.show_bytes(bytes or 4 * count))
 end
 
--- A row, and those of the layers inside it.
+-- A row, and the rows of the layers inside it.
 local function put_modern_row(out, row, functional, options, widths, right, depth)
   put_cells(out, modern_fields(row, functional, options, depth), widths, right, "│")
   for _, inner in ipairs(row.nested or {}) do

@@ -1,5 +1,5 @@
 -- Conversions for operand types that ONNX's operators don't take, or compute less exactly than the
--- op does: bytes, bool, halves, and float64 where an operator has its numbers in float32
+-- op does. They are bytes, bool, halves, and float64 if an operator has its numbers in float32
 -- attributes.
 
 local tools = require "ipulua.keras.onnx.tools"
