@@ -126,8 +126,8 @@ describe("onnx.export", function()
     end
   end)
 
-  -- Operators by the opset that brought them or their form: LayerNormalization 17, Shape's `start`
-  -- 15, the axes of ReduceMean as an operand 18 (the pages of onnx.ai). A reader refuses others.
+  -- The pages of onnx.ai say which opset brought what. Shape's `start` is of 15, LayerNormalization
+  -- of 17, the axes of ReduceMean as an operand of 18. A reader refuses what is newer.
   it("writes operators of the opset asked for", function()
     local layers = keras.layers
     ipu.random.set_seed(1)

@@ -173,7 +173,7 @@ local initialisers = setmetatable({}, weak_keys)
 -- function}
 
 session_graph.on_reset(function()
-  for i = 1, count do -- those of the graph are listed no more
+  for i = 1, count do -- a forgotten variable is listed no more
     if all[i] and initialisers[all[i]] then all[i] = nil end
   end
   named, initialisers = {}, setmetatable({}, weak_keys)
