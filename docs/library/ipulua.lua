@@ -1550,6 +1550,7 @@ ipu.optimizers = {}
 ipu.within_replica = {}
 ipu.graph = {}
 ipu.debugging = {}
+ipu.debug = {}
 ipu.json = {}
 
 ---A tensor of numbers, nested lists, booleans or tensors; float32 unless dtype says otherwise.
@@ -3321,6 +3322,12 @@ function ipu.debugging.assert_equal(x, y, options) end
 ---Source: tf.debugging.assert_shapes
 ---@param shapes any[]
 function ipu.debugging.assert_shapes(shapes) end
+
+---Opens the prompt where the script stands. Locals, upvalues and globals of that place can be read
+---and set. The script goes on at the end of the input (Ctrl-D). Where standard input is no terminal
+---nothing happens.
+---Source: Python's breakpoint
+function ipu.debug.breakpoint() end
 
 ---The library's newest error as a table, nil before the first one: ipu.last_error().
 ---@return LastError?

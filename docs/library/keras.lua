@@ -111,7 +111,7 @@ layers.OpLambda = {}
 
 ---A row of a table for each number.
 ---@class keras.layers.Embedding: keras.layers.Layer
----@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: any, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
+---@overload fun(input_dim: integer, output_dim: integer, options?: {embeddings_initializer?: string|table, embeddings_regularizer?: string|table, embeddings_constraint?: string|table, mask_zero?: boolean, input_length?: integer, serialization_factor?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Embedding
 layers.Embedding = {}
 
 ---The number of the bin of a value: how many of the boundaries it has reached. Either the boundaries are given, or num_bins, and `adapt(data)` finds boundaries between bins of about as many values each. Of each batch of a dataset about 1 / epsilon values are kept, as in Keras. Many small batches shift the boundaries upwards. A tensor is one batch. output_mode as of IntegerLookup, without "tf_idf".

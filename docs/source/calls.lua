@@ -29,6 +29,7 @@ end
 
 -- Functions that no call of one line can show, and the pages that show them.
 calls.none = {
+  ["debug.breakpoint"] = "It takes a terminal: [sessions.md](../../howto/sessions.md).",
   load_op_library = "It takes a compiled library: [extending.md](../../extending.md).",
   ["datasets.text.load_data"] = "It takes a text file: [models.md](../../howto/models.md).",
   ["datasets.imdb.load_data"] = "It takes the reviews' files: "
@@ -521,7 +522,7 @@ calls.keras = {
   ["mixed_precision.resolve"] = {'keras.mixed_precision.resolve("mixed_float16")'},
   ["mixed_precision.Policy"] = {'keras.mixed_precision.Policy("mixed_float16").compute_dtype'},
   ["datasets.mnist.load_data"] = {"keras.datasets.mnist.load_data()"},
-  ["onnx.export"] = {'keras.onnx.export(model, folder .. "/m.onnx")'},
+  ["onnx.export"] = {'keras.onnx.export(model, folder .. "/m.onnx", {opset = 13})'},
   ["onnx.import"] = {'keras.onnx.export(model, folder .. "/p.onnx") '
     .. 'return keras.onnx.import(folder .. "/p.onnx")'},
   PipelineStage = {"local s <const> = ipu.IPUStrategy() return s:scope()(function() local i = "

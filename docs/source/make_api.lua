@@ -94,7 +94,7 @@ local sections <const> = {
   {"Looking inside", nil, "estimate programs graph.nodes graph.print ipu_event_trace ReportHelper "
     .. "enable_check_numerics "
     .. "disable_check_numerics debugging.check_numerics debugging.assert_equal "
-    .. "debugging.assert_shapes last_error clock json.encode json.decode"},
+    .. "debugging.assert_shapes debug.breakpoint last_error clock json.encode json.decode"},
 }
 
 local book, meta, written = pages.new "api", {}, {}

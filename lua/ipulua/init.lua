@@ -56,7 +56,7 @@ local public = {
   reset_ipu_seed = {"strategy.system", "reset_ipu_seed"},
   programs = {"strategy.system", "programs"},
   ipu_event_trace = {"strategy.system", "ipu_event_trace"},
-  debugging = {"strategy.debugging", false},
+  debugging = {"strategy.debugging", false}, debug = {"tools.breakpoint", false},
   enable_check_numerics = {"strategy.system", "enable_check_numerics"},
   disable_check_numerics = {"strategy.system", "disable_check_numerics"},
   estimate = {"tools.estimate", "estimate"},

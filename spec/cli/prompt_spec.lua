@@ -495,3 +495,46 @@ describe("the prompt", function()
     end)
   end)
 end)
+
+describe("ipu.debug.breakpoint", function()
+  local script = [[
+local ipu = require "ipulua"
+local above = 10
+g1 = "global"
+local function f(x)
+  local list = {1, 2}
+  local x = x + 1
+  ipu.debug.breakpoint()
+  print("after", x, above, g2, list[1])
+end
+coroutine.wrap(f)(4)
+]]
+  local path
+  before_each(function()
+    path = command.scratch ".lua"
+    command.write(path, script)
+  end)
+  after_each(function() os.remove(path) end)
+
+  it("opens the prompt where the script stands, with its locals", function()
+    local steps = {{expect = ":7; Ctrl-D goes on\r\n> "}}
+    for _, each in ipairs{{"x", "5\r\n"}, {"list[2] + above", "12\r\n"}, {"x, above = 99, 11"},
+      {"g2 = g1"}, {"g2", "global\r\n"}, {"list[1] = x * 2"}, {"nothing", "nil\r\n"},
+      {"error('oops')", "oops\r\n"}} do
+      steps[#steps + 1] = {send = each[1] .. "\n"}
+      if each[2] then steps[#steps + 1] = {expect = each[2]} end
+      steps[#steps + 1] = {expect = "> "}
+    end
+    steps[#steps + 1] = {send = CTRL_D}
+    steps[#steps + 1] = {expect = "after\t99\t11\tglobal\t198\r\n"}
+    local shown, status = terminal(steps, {args = {path}, env = {TERM = "dumb"}})
+    assert.equal(0, status, shown)
+  end)
+
+  it("does nothing where input is no terminal", function()
+    local r = command.run{command.ipulua, path, stdin = "x = 7\n"}
+    assert.equal("after\t5\t10\tnil\t1\n", r.out)
+    assert.equal("", r.err)
+    assert.equal(0, r.status)
+  end)
+end)

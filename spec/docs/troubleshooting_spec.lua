@@ -141,7 +141,7 @@ local causes <const> = {
     configure(function(cfg) cfg.floating_point_behaviour.div0 = true end)
     ipu.func(function(x) return 1 / x end)(ipu.zeros{2})
   end,
-  ["that is not finite"] = function()
+  ["check_numerics: op log"] = function()
     ipu.enable_check_numerics()
     ipu.func(function(x) return ipu.log(x) end)(ipu.tensor{-1})
   end,

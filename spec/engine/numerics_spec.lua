@@ -345,7 +345,8 @@ describe("checking numerics", function()
     local ok, message = checked(function() return f(ipu.tensor{1, 2}, ipu.tensor{1, 5}) end)
     assert.is_false(ok)
     assert.matches("numerics_spec%.lua:" .. debug.getinfo(1, "l").currentline - 5
-      .. ": log made the first value", message)
+      .. ": check_numerics: op log %(.*numerics_spec%.lua:" .. debug.getinfo(1, "l").currentline - 6
+      .. "%): nan at %[1%] of float32%[2%]", message)
     assert.matches("1 NaN; its operands: x float32%[2%] from %-1 to 1", message)
   end)
 
@@ -360,8 +361,8 @@ describe("checking numerics", function()
       model:fit{x = ipu.ones{4, 3}, y = ipu.ones{4, 2}, batch_size = 4, verbose = 0}
     end)
     assert.is_false(ok)
-    assert.matches("sqrt made the first value that is not finite, in [%w_]+/bad: .*8 NaN; its "
-      .. "operands: .* from %-%d+", message)
+    assert.matches("check_numerics: layer 'bad', op sqrt %(.*numerics_spec%.lua:%d+%): nan at "
+      .. "%[0, 0%] of .*8 NaN; its operands: .* from %-%d+", message)
   end)
 
   it("finds what a gradient makes, and what comes from a dataset", function()
@@ -375,7 +376,7 @@ describe("checking numerics", function()
     end)
     ok, message = checked(g)
     assert.is_false(ok)
-    assert.matches("infeed_dequeue made the first value", message)
+    assert.matches("op infeed_dequeue .*: nan at %[0%]", message)
   end)
 
   it("lets infinite masks pass", function()
@@ -405,6 +406,6 @@ describe("checking numerics", function()
       .. " -e \"" .. script .. "\" 2>&1")
     local text = pipe:read("a")
     pipe:close()
-    assert.matches("sqrt made the first value that is not finite", text)
+    assert.matches("check_numerics: op sqrt .*: nan at %[%]", text)
   end)
 end)

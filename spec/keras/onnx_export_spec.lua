@@ -3,6 +3,7 @@
 
 local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"
+local format = require "ipulua.keras.onnx.format"
 local graphs = require "spec.support.onnx_graphs"
 local ipu = require "ipulua"
 local models = require "spec.support.onnx_models"
@@ -123,6 +124,53 @@ describe("onnx.export", function()
       assert(message:find("ONNX has no", 1, true)
         or message:find("onnx.export: " .. op, 1, true), message)
     end
+  end)
+
+  -- The pages of onnx.ai say which opset brought what. Shape's `start` is of 15, LayerNormalization
+  -- of 17, the axes of ReduceMean as an operand of 18. A reader refuses what is newer.
+  it("writes operators of the opset asked for", function()
+    local layers = keras.layers
+    ipu.random.set_seed(1)
+    local input = keras.Input{shape = {5, 8}}
+    local y = layers.LayerNormalization()(input)
+    y = layers.LSTM{4, return_sequences = true}(layers.MultiHeadAttention{2, 4}(y, y))
+    y = layers.Dense(3)(ipu.concat({ipu.reduce_mean(y, {axis = 1}),
+      ipu.reduce_max(y, {axis = 1})}, -1))
+    local model = keras.Model(input, ipu.concat({y, ipu.zeros_like(y)}, -1))
+    local x = ipu.random.normal{3, 5, 8}
+    local wanted, path = model(x), command.scratch ".onnx"
+    finally(function() os.remove(path) end)
+    local function written(opset)
+      keras.onnx.export(model, path, {opset = opset})
+      local bytes = command.read(path)
+      return bytes, format.decode(bytes, path)
+    end
+    for opset = 13, 22 do
+      local bytes, g = written(opset)
+      assert.equal(opset, g.opset)
+      local ops_used, axes = {}, 0
+      for _, n in ipairs(g.nodes) do
+        ops_used[n.op] = true
+        if n.op == "ReduceMean" then axes = #n.inputs end
+        if n.op == "Shape" and opset < 15 then assert.is_nil(n.attributes.start) end
+      end
+      assert.equal(opset >= 17, ops_used.LayerNormalization == true)
+      assert.equal(opset >= 18 and 2 or 1, axes)
+      assert.equal(({[13] = 7, [14] = 7, [19] = 9, [20] = 9, [21] = 10, [22] = 10})[opset] or 8,
+        bytes:byte(2)) -- the ir_version that came with it
+      local got = keras.onnx.import(path)(x)
+      assert.is_true(ipu.reduce_max(ipu.abs(got - wanted)):item() < 1e-5)
+    end
+    assert.equal(written(), written(17))
+    for opset, message in pairs{[12] = "must lie in [13, 22], got 12", [23] = "got 23"} do
+      local ok, err = pcall(written, opset)
+      assert.is_false(ok)
+      assert.matches(message, err, 1, true)
+    end
+    local i = keras.Input{shape = {2}, dtype = "uint8"}
+    local bytes = keras.Model(i, i + 1)
+    assert.error_matches(function() keras.onnx.export(bytes, path, {opset = 13}) end,
+      "'add' gives uint8, which takes opset 17, got 13")
   end)
 
   it("writes random graphs of layers that are read back alike", function()

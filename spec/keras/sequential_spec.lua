@@ -94,6 +94,17 @@ describe("a Sequential", function()
 end)
 
 describe("a Sequential that is made again", function()
+  it("has its shape from an Embedding's input_length", function()
+    local layers = keras.layers
+    local model = keras.Sequential{layers.Embedding{10, 4, input_length = 5}, layers.Flatten(),
+      layers.Dense(1)}
+    assert.is_true(model.built)
+    assert.equal(10 * 4 + 5 * 4 + 1, model:count_params())
+    assert.same({-1, 5}, model.inputs[1].shape)
+    assert.same({-1, 7}, keras.Sequential{layers.Embedding{10, 4, input_length = 5,
+      input_shape = {7}}}.inputs[1].shape)
+  end)
+
   it("keeps the batch size of its Input, and none of data", function()
     local fixed = keras.Sequential{L.Input{shape = {6, 2}, batch_size = 5}, L.Dense(4)}
     local seen = keras.Sequential{L.Dense(4)}

@@ -40,6 +40,25 @@ describe("a session", function()
     end, "int32[2]", "cast")
   end)
 
+  it("forgets a graph's variables, and lists them no more", function()
+    local kept = ipu.Variable({1, 2}, {name = "kept"})
+    local w = ipu.get_variable("w", {shape = {2}})
+    local loss = ipu.reduce_sum(w * kept)
+    ipu.train.AdamOptimizer(0.1):minimize(loss)
+    ipu.train.get_or_create_global_step()
+    local function listed()
+      local names = {}
+      for _, v in ipairs(ipu.global_variables()) do names[v.name] = true end
+      return names
+    end
+    assert.is_true(listed().w and listed().global_step and listed().kept)
+    ipu.reset_default_graph()
+    assert.is_nil(listed().w)
+    assert.is_nil(listed().global_step)
+    assert.is_true(listed().kept)
+    assert.same({3}, ipu.get_variable("w", {shape = {3}}).shape)
+  end)
+
   it("feeds any value of the graph", function()
     local a = placeholders(1)
     local twice = a * 2

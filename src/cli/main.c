@@ -197,6 +197,8 @@ static void open_libraries(lua_State *L, const CommandLine *line) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_ipulua_core);
   lua_setfield(L, -2, "ipulua.core");
+  lua_pushcfunction(L, prompt_open);
+  lua_setfield(L, -2, "ipulua.prompt");
   lua_pop(L, 1);
   options_store(L, line);
   create_arg(L, line);

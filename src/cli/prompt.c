@@ -220,6 +220,18 @@ static void evaluate(lua_State *L) {
 
 /* ---- reading ---- */
 
+/* registry[ENVIRONMENT_KEY]: the _ENV of lines, if it is not the global table. */
+#define ENVIRONMENT_KEY "ipulua.prompt"
+
+/* luaL_loadbufferx of a line. */
+static int load_line(lua_State *L, const char *text, size_t length) {
+  int status = luaL_loadbufferx(L, text, length, "=stdin", "t");
+  if (status != LUA_OK) return status;
+  if (lua_getfield(L, LUA_REGISTRYINDEX, ENVIRONMENT_KEY) != LUA_TTABLE) lua_pop(L, 1);
+  else if (!lua_setupvalue(L, -2, 1)) lua_pop(L, 1);
+  return status;
+}
+
 /* Loads the chunk at index as an expression, else as statements. LUA_OK: pushes the function. An
  * error: pushes its message. An expression gets a variable to be closed, so that its call is no
  * tail call and its error has a line. *incomplete: more lines could make it right. */
@@ -234,7 +246,7 @@ static int load_chunk(lua_State *L, int index, bool *incomplete) {
     lua_concat(L, 2);
     size_t n, ending = sizeof end - 1;
     const char *chunk = lua_tolstring(L, -1, &n);
-    int status = luaL_loadbufferx(L, chunk, n, "=stdin", "t");
+    int status = load_line(L, chunk, n);
     lua_remove(L, -2);
     if (status == LUA_OK) {
       *incomplete = false;
@@ -295,7 +307,7 @@ static void explain(lua_State *L, const char *text) {
     lua_pushfstring(L, "return %s.%s", lua_pushlstring(L, text, (size_t)(colon - text)), colon + 1),
         lua_remove(L, -2);
   else lua_pushfstring(L, "return %s", text);
-  int status = luaL_loadbufferx(L, lua_tostring(L, -1), lua_rawlen(L, -1), "=stdin", "t");
+  int status = load_line(L, lua_tostring(L, -1), lua_rawlen(L, -1));
   /* run it: its error may name the value that was meant */
   if (status == LUA_OK && call_with(L, message_alone, 0, 1) != LUA_OK) {
     print_error(L);
@@ -399,14 +411,34 @@ static Reading read_and_run(lua_State *L, Editor *e) {
   return reading;
 }
 
-void prompt_run(lua_State *L) {
+static void read_all(lua_State *L, bool greets) {
   int base = lua_gettop(L);
   Editor *e = editor_push(L);
-  install_lazy_globals(L);
   install_help(L);
-  if (isatty(STDIN_FILENO)) fputs(greeting, stdout);
+  if (greets && isatty(STDIN_FILENO)) fputs(greeting, stdout);
   while (read_and_run(L, e) != READ_END) continue;
   if (!isatty(STDIN_FILENO)) putchar('\n');
   fflush(stdout);
   lua_settop(L, base);
+}
+
+void prompt_run(lua_State *L) {
+  install_lazy_globals(L);
+  read_all(L, true);
+}
+
+static int run_inside(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_getfield(L, LUA_REGISTRYINDEX, ENVIRONMENT_KEY);
+  lua_pushvalue(L, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, ENVIRONMENT_KEY);
+  read_all(L, false);
+  if (isatty(STDIN_FILENO)) putchar('\n'), fflush(stdout);
+  lua_setfield(L, LUA_REGISTRYINDEX, ENVIRONMENT_KEY);
+  return 0;
+}
+
+int prompt_open(lua_State *L) {
+  lua_pushcfunction(L, run_inside);
+  return 1;
 }

@@ -12,4 +12,8 @@
 #include <lua.h>
 
 void prompt_run(lua_State *L);
+
+/* A module for package.preload: a function that runs the prompt until the input ends. Its lines are
+ * run with the table that it is given as _ENV. */
+int prompt_open(lua_State *L);
 #endif

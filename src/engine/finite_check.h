@@ -9,6 +9,7 @@ enum { FINITE_CHECK_OPERANDS = 16 };
 typedef struct FiniteRange {
   double min, max; /* of the finite ones */
   int64_t count, nan, infinite;
+  int64_t first_nan, first_infinite; /* positions of the first ones */
 } FiniteRange;
 
 typedef struct FiniteCheck {

@@ -173,6 +173,9 @@ local initialisers = setmetatable({}, weak_keys)
 -- function}
 
 session_graph.on_reset(function()
+  for i = 1, count do -- a forgotten variable is listed no more
+    if all[i] and initialisers[all[i]] then all[i] = nil end
+  end
   named, initialisers = {}, setmetatable({}, weak_keys)
   variables.forget_names()
 end)

@@ -146,8 +146,8 @@ local save_rows <const> = {{"path", "string"}, {"include_optimizer", "boolean", 
 function methods:save(...)
   local a = args.check("save", save_rows, ...)
   if not a.path:find("%.safetensors$") then
-    blame.error(string.format("save: a model is saved as .safetensors, not as '%s'", a.path),
-      "value")
+    blame.error(string.format("save: a model is saved as .safetensors, not as '%s'%s", a.path,
+      a.path:find("%.onnx$") and "; keras.onnx.export writes ONNX files" or ""), "value")
   end
   if not a.overwrite and core.file_exists(a.path) then
     blame.error(string.format("save: '%s' exists already", a.path), "value")

@@ -24,7 +24,8 @@ local Embedding = Layer.declare("Embedding", {
   {"embeddings_initializer", "initializer", "uniform"},
   {"embeddings_regularizer", "regularizer"}, {"embeddings_constraint", "constraint"},
   {"mask_zero", "boolean", false},
-  {"input_length", "any", optional = true, of = "integer", says = "changes nothing"},
+  {"input_length", "integer", optional = true, range = "[1, inf)",
+    says = "numbers in a sample, for a model's first layer: as input_shape = {input_length}"},
   {"serialization_factor", "integer", 1, range = "[1, inf)",
     says = "changes no number; the look-up is done in so many parts"},
 })
@@ -39,6 +40,9 @@ function Embedding:init(...)
     if not Layer.base_names[name] or name == "input_dim" then rawset(self, name, given[name]) end
   end
   given.input_dim = nil
+  if not given.batch_input_shape and not given.input_shape and given.input_length then
+    given.input_shape = {given.input_length}
+  end
   self:init_base(given)
   if self.input_dim <= 0 or self.output_dim <= 0 then
     blame.error(string.format("Embedding: 'input_dim' and 'output_dim' must be positive, got %d "

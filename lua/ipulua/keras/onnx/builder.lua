@@ -9,7 +9,9 @@ local ops = require "ipulua.ops"
 ---@class OnnxBuilder
 local Builder = class.new("OnnxBuilder")
 
-function Builder:init()
+---@param opset integer version of the operators
+function Builder:init(opset)
+  self.opset = opset
   self.nodes, self.initializers, self.serial, self.small = {}, {}, 0, {}
   self.first_of = {} -- value in channels-last form → the same with channels first
 end

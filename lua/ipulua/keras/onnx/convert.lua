@@ -1,5 +1,6 @@
 -- One conversion an op: convert[op](g, x, a, r) adds the ONNX nodes of an op to a graph and returns
--- its results. x are the operands, a the attributes, r the record (its outputs' types). Opset 17.
+-- its results. x are the operands, a the attributes, r the record (its outputs' types). Opsets 13
+-- to 22.
 
 local ops = require "ipulua.ops"
 local tools = require "ipulua.keras.onnx.tools"
@@ -10,6 +11,7 @@ local END <const> = math.maxinteger -- an open end of a slice
 
 local filled <const>, range <const>, refuse <const> = tools.filled, tools.range, tools.refuse_op
 local is_integer <const>, like <const> = tools.is_integer, tools.like
+local reduce <const> = tools.reduce
 
 -- ------------------------------------------------ elementwise
 
@@ -146,15 +148,6 @@ end
 
 local function axes_of(x, axis) return axis or range(0, #x.shape - 1) end
 
--- ReduceSum takes its axes as an operand, the others as an attribute.
-local function reduce(g, op, v, axes, keepdims)
-  if #axes == 0 then return g:emit("Identity", {v}) end
-  if op == "ReduceSum" then
-    return g:emit(op, {v, g:ints(axes)}, {keepdims = keepdims and 1 or 0})
-  end
-  return g:emit(op, {v}, {axes = axes, keepdims = keepdims and 1 or 0})
-end
-
 for name, op in pairs{sum = "Sum", mean = "Mean", max = "Max", min = "Min", prod = "Prod",
   logsumexp = "LogSumExp"} do
   convert["reduce_" .. name] = function(g, x, a)
@@ -190,6 +183,11 @@ end
 convert.argmax, convert.argmin = position("ArgMax"), position("ArgMin")
 
 function convert.cumsum(g, x, a)
+  if g.opset < 14 and x[1].dtype == "float16" then
+    local wide = g:cast(x[1], "float32")
+    wide.dtype, wide.shape = "float32", x[1].shape
+    return g:cast(convert.cumsum(g, {wide}, a), "float16")
+  end
   return g:emit("CumSum", {x[1], g:scalar(a.axis, "int64")},
     {exclusive = a.exclusive and 1 or 0, reverse = a.reverse and 1 or 0})
 end

@@ -117,8 +117,8 @@ end
 
 -- (x - mean) / sqrt(variance + epsilon) over axes
 local function normalised(g, v, dtype, axes, epsilon)
-  local d = g:emit("Sub", {v, g:emit("ReduceMean", {v}, {axes = axes, keepdims = 1})})
-  local variance = g:emit("ReduceMean", {g:emit("Mul", {d, d})}, {axes = axes, keepdims = 1})
+  local d = g:emit("Sub", {v, tools.reduce(g, "ReduceMean", v, axes, true)})
+  local variance = tools.reduce(g, "ReduceMean", g:emit("Mul", {d, d}), axes, true)
   return g:emit("Div", {d, g:emit("Sqrt", {g:emit("Add", {variance, g:scalar(epsilon, dtype)})})})
 end
 
@@ -157,7 +157,9 @@ end
 
 convert["nn.layer_norm"] = function(g, x, a)
   local rank, axes = #x[1].shape, a.axis
-  if #axes ~= 1 or axes[1] % rank ~= rank - 1 then return convert._layer_norm_by_nodes(g, x, a) end
+  if #axes ~= 1 or axes[1] % rank ~= rank - 1 or g.opset < 17 then
+    return convert._layer_norm_by_nodes(g, x, a)
+  end
   local gamma = x[2] or g:known(ops.ones({x[1].shape[rank]}, {dtype = x[1].dtype}))
   return g:emit("LayerNormalization", {x[1], gamma, x[3] or false}, {axis = -1,
     epsilon = a.epsilon})

@@ -1,5 +1,5 @@
--- keras.onnx.export: a model's inference as an ONNX file, opset 17. The model is traced; each op of
--- the trace is converted (convert.lua).
+-- keras.onnx.export: a model's inference as an ONNX file. The model is traced; each op of the trace
+-- is converted (convert.lua).
 
 local Builder = require "ipulua.keras.onnx.builder"
 local args = require "ipulua.base.args"
@@ -12,12 +12,20 @@ local trace = require "ipulua.keras.onnx.trace"
 
 local OPSET <const> = 17
 
+-- Before it operators take no such operands: bfloat16 in Where, bytes in Add and Relu.
+local narrow_since <const> = 17
+local narrow <const> = {bfloat16 = true, int8 = true, uint8 = true}
+
 -- Ops whose conversion allows an attribute that depends on the batch.
 local takes_open <const> = {reshape = true, broadcast_to = true, slice = true, strided_slice = true,
   split = true}
 
 -- The batch as a value [1]: the first extent of the first input that has it open.
 function Builder:batch()
+  if not self.batch_value and self.opset < 15 then
+    self.batch_value = self:emit("Slice", {self:emit("Shape", {self.batched}), self:ints{0},
+      self:ints{1}})
+  end
   self.batch_value = self.batch_value
     or self:emit("Shape", {self.batched}, {start = 0, ["end"] = 1})
   return self.batch_value
@@ -102,9 +110,15 @@ local function prune(g, outputs)
   return nodes, initializers
 end
 
-local function build(model, specs)
+local function check_type(r, dtype, opset)
+  if opset >= narrow_since or not narrow[dtype] then return end
+  blame.error(string.format("onnx.export: '%s' gives %s, which takes opset %d, got %d", r.op, dtype,
+    narrow_since, opset), "value")
+end
+
+local function build(model, specs, opset)
   local records, results = trace.model(model, specs)
-  local g = Builder()
+  local g = Builder(opset)
   g.taken = {}
   local inputs = {}
   for i, spec in ipairs(specs) do
@@ -114,10 +128,11 @@ local function build(model, specs)
   local values = {}
   for i, r in ipairs(records) do
     if r.needed then
-      values[i] = #r.inputs == 0 and (r.argument or r.variable or r.tensor)
-        and {source(g, r, inputs)} or convert_record(g, r, values)
+      local is_given = #r.inputs == 0 and (r.argument or r.variable or r.tensor)
+      values[i] = is_given and {source(g, r, inputs)} or convert_record(g, r, values)
       for k, v in ipairs(values[i]) do
         local type = r.outputs[k]
+        if not is_given then check_type(r, type.dtype, opset) end
         v.dtype, v.shape = v.dtype or type.dtype, v.shape or type.shape
         if r.variable then v.name = unique(g, v.name) end
       end
@@ -166,16 +181,16 @@ local function specs_of(model, batch_size)
 end
 
 local rows <const> = {{"model", "any", one = true, of = "Model"}, {"path", "string"},
-  {"batch_size", "integer", optional = true}}
+  {"batch_size", "integer", optional = true},
+  {"opset", "integer", OPSET, range = "[13, 22]", says = "version of the operators in the file"}}
 
----Writes a model's inference as an ONNX file (opset 17). The batch stays open unless batch_size is
----given.
+---Writes a model's inference as an ONNX file. The batch stays open unless batch_size is given.
 ---Shapes: inputs and outputs with the batch, which is free unless batch_size says it
 ---Errors: a layer or op that ONNX has no counterpart for, a stateful layer or another assignment to
----a variable, a path that can't be written:
+---a variable, bfloat16, int8 or uint8 before opset 17, a path that can't be written:
 ---`keras.onnx.export(1, "m.onnx")`
----Source: onnx.ai, ir_version 8
----@param ... any model, path, {batch_size}
+---Source: onnx.ai, opsets 13 to 22
+---@param ... any model, path, {batch_size, opset}
 return function(...)
   local a = args.check("onnx.export", rows, ...)
   if type(a.model) ~= "table" or not a.model.get_weights then
@@ -184,6 +199,6 @@ return function(...)
   if a.batch_size and a.batch_size < 1 then
     blame.error("onnx.export: 'batch_size' must be positive, got " .. a.batch_size, "value")
   end
-  local g = build(a.model, specs_of(a.model, a.batch_size))
-  core.replace_file(a.path, format.encode(g, OPSET, core.version))
+  local g = build(a.model, specs_of(a.model, a.batch_size), a.opset)
+  core.replace_file(a.path, format.encode(g, a.opset, core.version))
 end

@@ -83,6 +83,11 @@ local function value_info(v)
     .. bytes(2, bytes(1, integer(1, type_numbers[v.dtype]) .. bytes(2, table.concat(dims))))
 end
 
+-- The ir_version that came with an opset.
+local function ir_version(opset)
+  return opset < 15 and 7 or opset < 19 and 8 or opset < 21 and 9 or 10
+end
+
 ---A graph's bytes.
 ---@param g {name: string, nodes: table[], initializers: table[], inputs: table[], outputs: table[]}
 ---@param opset integer
@@ -97,8 +102,8 @@ function format.encode(g, opset, version)
   for _, v in ipairs(g.outputs) do parts[#parts + 1] = bytes(12, value_info(v)) end
   -- ModelProto: 1 ir_version, 2 producer_name, 3 producer_version, 7 graph, 8 opset_import{1
   -- domain, 2 version}
-  return integer(1, 8) .. bytes(2, "ipulua") .. bytes(3, version) .. bytes(7, table.concat(parts))
-    .. bytes(8, bytes(1, "") .. integer(2, opset))
+  return integer(1, ir_version(opset)) .. bytes(2, "ipulua") .. bytes(3, version)
+    .. bytes(7, table.concat(parts)) .. bytes(8, bytes(1, "") .. integer(2, opset))
 end
 
 -- ------------------------------------------------ reading

@@ -1,6 +1,6 @@
--- Conversions for operand types that ONNX's operators don't take at opset 17, or compute less
--- exactly than the op does. They are bytes, bool, halves, and float64 if an operator has its
--- numbers in float32 attributes.
+-- Conversions for operand types that ONNX's operators don't take, or compute less exactly than the
+-- op does. They are bytes, bool, halves, and float64 if an operator has its numbers in float32
+-- attributes.
 
 local tools = require "ipulua.keras.onnx.tools"
 
@@ -142,6 +142,7 @@ local function of_integers(convert)
 
   local relu <const>, neg <const> = convert["nn.relu"], convert.neg
   convert["nn.relu"] = function(g, x)
+    if is_integer(x[1]) and g.opset < 14 then return g:emit("Max", {x[1], like(g, x[1], 0)}) end
     return x[1].dtype == "uint8" and g:emit("Identity", {x[1]}) or relu(g, x)
   end
   function convert.neg(g, x)

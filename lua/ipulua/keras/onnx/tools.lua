@@ -116,4 +116,14 @@ function tools.reserve(n, shape, dtype, operand)
   tools.refuse(n, string.format("it makes a tensor of %.3g bytes", bytes))
 end
 
+---A reduction over axes. ReduceSum takes them as an operand, the others before opset 18 as an
+---attribute.
+function tools.reduce(g, op, v, axes, keepdims)
+  if #axes == 0 then return g:emit("Identity", {v}) end
+  if op == "ReduceSum" or g.opset >= 18 then
+    return g:emit(op, {v, g:ints(axes)}, {keepdims = keepdims and 1 or 0})
+  end
+  return g:emit(op, {v}, {axes = axes, keepdims = keepdims and 1 or 0})
+end
+
 return tools
