@@ -1,5 +1,5 @@
--- Ctrl-C in the midst of a function that makes elements in Lua: reading goes on with that element,
--- and what it draws is what it would have drawn.
+-- Ctrl-C in the midst of a function that makes elements in Lua. Reading goes on with that element,
+-- which draws the same numbers as without Ctrl-C.
 local command = require "spec.support.command"
 
 local script <const> = [[

@@ -8,8 +8,8 @@ local keras, data = ipu.keras, ipu.data
 local layers = keras.layers
 
 describe("FarmHash's fingerprint", function()
-  -- Guava's FarmHashFingerprint64Test; BigQuery's documentation of FARM_FINGERPRINT; go-farm's
-  -- tests ("" and "a" to "abcdefgh"); a Kotlin library's test of 50 bytes
+  -- Guava's FarmHashFingerprint64Test, BigQuery's documentation of FARM_FINGERPRINT, go-farm's
+  -- tests ("" and "a" to "abcdefgh"), a Kotlin library's test of 50 bytes
   local cases <const> = {
     ["test"] = 8581389452482819506, [("test"):rep(8)] = -4196240717365766262,
     [("test"):rep(64)] = 3500507768004279527,

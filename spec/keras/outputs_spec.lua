@@ -28,7 +28,7 @@ local function evaluate(model, labels, weights)
     sample_weight = weights})
 end
 
--- numbers: 2 of 3 labels are right, of the weights 1, 1, 2 those of the right ones make 2 / 4
+-- numbers: 2 of 3 labels are right, and of the weights 1, 1, 2 the right ones' are 2 / 4
 describe("a metric with weights and the same one without them", function()
   local labels = {ipu.tensor({0, 0, 1}, {dtype = "int32"}), ipu.tensor{1, 1, 2}}
   local function run(count, arguments, weights)

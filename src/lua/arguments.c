@@ -55,7 +55,7 @@ static int find_attr(const OpDef *op, const char *name) {
 
 /* ---- by name ---- */
 
-/* What other libraries call arguments, and the names here. */
+/* Names of arguments in other libraries, and the names here. */
 static const char *const elsewhere[][2] = {
     {"dim", "axis"},
     {"dim", "axes"},
@@ -168,8 +168,8 @@ static void add_operands(lua_State *L, Arguments *a, int first, int count) {
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
-/* The list of tensors of a table with names: {tensors = {a, b}, axis = 0}, or the one list in it,
- * {{a, b}, axis = 0}; otherwise the table itself, {a, b, axis = 0}. */
+/* The list of tensors of a table with names: tensors of {tensors = {a, b}, axis = 0}, or the one
+ * list in {{a, b}, axis = 0}. Otherwise it is the table itself, {a, b, axis = 0}. */
 static int named_list(lua_State *L, int table, const OpDef *op) {
   lua_getfield(L, table, op->inputs[0]);
   if (luaL_len(L, table) == 0 && plain_is(L, lua_gettop(L))) return lua_gettop(L);
@@ -293,8 +293,8 @@ static void read_call(lua_State *L, Arguments *a) {
 
 static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
 
-/* The dtype of numbers given for operand i: that of the tensor beside them, unless its row has
- * another rule. */
+/* The dtype of numbers given for operand i: the dtype of the tensor beside them, unless the op's
+ * row has another rule. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
   if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;

@@ -114,7 +114,7 @@ static void name_sources(const Asked *a, Level *l) {
   }
 }
 
-/* That of t itself, if it has one. */
+/* The value that t itself has for s, if it has one. */
 static Value *own_value(const Asked *a, const Source *s) {
   const Trace *t = a->t;
   const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;

@@ -1,4 +1,4 @@
--- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls, so the stack
+-- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls. So the stack
 -- is walked to the first frame whose source is not one of the library's own files.
 
 local blame = {}

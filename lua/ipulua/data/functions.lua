@@ -276,9 +276,9 @@ end
 ---called in Lua instead. Its types are then learnt from the first element, unless output_types and
 ---output_shapes say them. Elements with strings are for Lua, too. So is an f that calls Hashing,
 ---StringLookup or TextVectorization.
----Shapes: those that f gives
----Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
----say: `ds:map(function(i) return i:item() end)`
+---Shapes: as f gives them
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, errors of its
+---ops: `ds:map(function(i) return i:item() end)`
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
@@ -354,8 +354,9 @@ local reduce_rows <const> = {
   {"reduce_func", "callable", says = "function of the state and an element; gives the new state"},
 }
 
----The last state: f, called in Lua, makes a new one of the state and an element, for each in turn.
----Shapes: those that f gives
+---The last state. For each element in turn, f makes a new state of the state and the element. It is
+---called in Lua.
+---Shapes: as f gives them
 ---Errors: f gives nothing: `ds:reduce(0, function() end)`
 ---@return any
 function Dataset:reduce(...)
@@ -378,8 +379,8 @@ end
 local apply_rows <const> = {{"transformation_func", "callable",
   says = "function that gives a dataset"}}
 
----f(dataset), for chains: what f gives is a dataset, too.
----Shapes: those of the dataset that f gives
+---f(dataset), for use in a chain of methods. f returns a dataset.
+---Shapes: as in the dataset that f gives
 ---Errors: f gives no dataset: `ds:apply(function() return 1 end)`
 ---@param f fun(dataset: Dataset): Dataset
 ---@return Dataset
@@ -425,7 +426,7 @@ local interleave_spec <const> = {
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset, a cycle_length or block_length below 1:
 ---`ds:interleave(function() return ds end, {cycle_length = 0})`
 ---@return Dataset
@@ -438,7 +439,7 @@ end
 local flat_map_spec <const> = {{"f", "callable"}}
 
 ---Elements of the datasets that f makes, one dataset after another.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
 ---@return Dataset
 function Dataset:flat_map(...)

@@ -1,5 +1,6 @@
 -- Hashing: words and whole numbers in bins, without a vocabulary. Strings stay on the host, so it
--- is no layer of a model: it is called with strings or numbers, and gives a tensor for one.
+-- is no layer of a model. It is called with strings or numbers, before the model, and gives it a
+-- tensor.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -17,7 +18,7 @@ local layers = {}
 
 local rows <const> = {
   {"num_bins", "integer", range = "[1, 2147483647]", says = "number of bins"},
-  {"mask_value", {"string", "integer"}, optional = true, says = "what gets bin 0 alone"},
+  {"mask_value", {"string", "integer"}, optional = true, says = "value with bin 0 to itself"},
   {"salt", {"integer", "integers"}, optional = true, says = "key of SipHash-2-4"},
   modes.row("int", {"int", "one_hot", "multi_hot", "count"}),
 }
@@ -82,7 +83,7 @@ local function values_of(x)
   host_strings.want_values("Hashing", x)
   if not args.is_tensor(x) or x.dtype == "uint8" and #x.shape == 1 then return x end
   if not x.dtype:find("int") then
-    blame.error("Hashing: strings or integers are wanted, got " .. args.describe(x), "type")
+    blame.error("Hashing: expected strings or integers, got " .. args.describe(x), "type")
   end
   return #x.shape == 0 and x:item() or x:totable()
 end

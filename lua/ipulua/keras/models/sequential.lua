@@ -115,7 +115,8 @@ local function forget_calls(g)
 end
 
 ---Appends a layer.
----Errors: what is no layer, a layer that can't take what the last one gives: `model:add(1)`
+---Errors: an argument that is no layer, a layer that can't take the last one's output:
+---`model:add(1)`
 ---@param layer Layer
 function Sequential:add(layer)
   if KerasTensor.is(layer) then

@@ -1,4 +1,4 @@
--- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are those of
+-- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are as in
 -- onnx.proto.
 
 local blame = require "ipulua.base.blame"

@@ -1,6 +1,6 @@
 -- keras.onnx.import: an ONNX file as a Keras model. Its graph is one layer, which runs the nodes
--- (interpret.lua) when it is called; its float tensors are the layer's weights, so the model can be
--- trained on.
+-- (interpret.lua) when it is called. Its float tensors are the layer's weights, so the model can be
+-- trained further.
 
 local args = require "ipulua.base.args"
 local attributes = require "ipulua.keras.onnx.attributes"

@@ -135,8 +135,8 @@ local function of_its_own(self, metric)
   return metric, metric.name
 end
 
--- A name that no other value has: of several outputs it begins with the output's. That of a metric
--- with weights says so where the one without them is there, too.
+-- A name that no other value has. With several outputs it begins with the output's name. If a
+-- metric is there with weights and without, the name of the weighted one says so.
 local function name_metric(self, metric, given_name, outputs, i, weighted)
   local taken, base = {}, given_name
   for _, other in ipairs(self:all()) do taken[other.name] = true end
