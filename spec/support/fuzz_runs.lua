@@ -189,7 +189,8 @@ local function attempt(model)
   failing = true
   local fine, problem = pcall(run, model, c.verb)
   failing = false
-  print("before", hits == c.at and c.fault or "went through", fine and "" or problem:match("[^:]*$"))
+  local failed <const> = hits == c.at and c.fault or "went through"
+  print("before", failed, fine and "" or problem:match("[^:]*$"))
 end
 
 keras.utils.set_random_seed(seed)
