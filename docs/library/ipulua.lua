@@ -1887,8 +1887,9 @@ function Function:signatures() end
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
----The derivatives of each sample of target for the same sample of source; nil where there is no
----path. Samples must not depend on others. It makes a backward pass for each element of a sample.
+---The derivatives of each sample of target for the same sample of source. No sample may depend on
+---another one. Without a path the result is nil. It makes a backward pass for each element of a
+---sample.
 ---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
 ---Errors: a second call without persistent, a source of another batch size: `ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`
 ---Source: tf.GradientTape.batch_jacobian of TensorFlow 2.6

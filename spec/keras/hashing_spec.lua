@@ -93,7 +93,7 @@ describe("Hashing", function()
   end)
 end)
 
-describe("what computes in Lua, in a dataset's map", function()
+describe("layers that compute in Lua, in a dataset's map", function()
   local numbers = ipu.tensor({0, 2, 1, 7, 2}, {dtype = "int32"})
 
   local function texts_of(ds)

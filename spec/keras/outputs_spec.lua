@@ -60,7 +60,7 @@ describe("an output without a loss or metrics", function()
   local null <const> = ipu.json.null
   local labels = {y, y * 2}
 
-  -- the loss is that of one output alone, times its weight
+  -- one output alone has a loss, times its weight
   local function check(arguments, k, factor)
     local model = model_of(2, arguments)
     local file <const> = os.tmpname() .. ".safetensors"

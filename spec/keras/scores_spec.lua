@@ -257,7 +257,7 @@ describe("ignore_class", function()
 
   it("leaves the pairs of a label out of MeanIoU", function()
     local metric = keras.metrics.MeanIoU{num_classes = 3, ignore_class = 0}
-    -- what is left: 1 for 1, 2 for 1; 1 of 2 and 0 of 1
+    -- labels left: 1 for 1, 2 for 1; 1 of 2 and 0 of 1
     near({(1 / 2 + 0) / 2}, metric(ids{0, 0, 1, 2}, ids{1, 2, 1, 1}))
   end)
 end)

@@ -211,8 +211,8 @@ static void refuse_loose_list(lua_State *L, const OpDef *op, int attr, int extra
             (int)lua_tointeger(L, extra - 1), (int)lua_tointeger(L, extra));
 }
 
-/* random.normal(2, 3), where random.normal{2, 3} is meant. Of an op without operands, an integer is a
- * shape. Another one behind it may be its second extent or the next argument. */
+/* random.normal(2, 3), where random.normal{2, 3} is meant. For an op without tensor arguments, the
+ * first integer is a shape. A second one may be its second extent or the next argument. */
 static void refuse_loose_shape(lua_State *L, const OpDef *op, int first, int last) {
   bool takes_shape =
       arguments_inputs(op) == 0 && op_attr_count(op) > 1 && op->attrs[0].kind == ATTR_INTS;

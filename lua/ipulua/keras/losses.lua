@@ -302,7 +302,7 @@ for name, row in pairs(wrapped) do
   losses[name] = c
 end
 
--- The mean is that of the labels that count.
+-- The mean is over the labels that count.
 local of_classes = losses.SparseCategoricalCrossentropy.call
 function losses.SparseCategoricalCrossentropy:call(y_true, y_pred)
   local loss = of_classes(self, y_true, y_pred)

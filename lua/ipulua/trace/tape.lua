@@ -348,8 +348,9 @@ end
 local batch_spec <const> = {{"target", "any", of = "tensor"},
   {"source", "any", of = "tensor or variable", says = "of the same batch size"}, unconnected_row}
 
----The derivatives of each sample of target for the same sample of source; nil where there is no
----path. Samples must not depend on others. It makes a backward pass for each element of a sample.
+---The derivatives of each sample of target for the same sample of source. No sample may depend on
+---another one. Without a path the result is nil. It makes a backward pass for each element of a
+---sample.
 ---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
 ---Errors: a second call without persistent, a source of another batch size:
 ---`ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`

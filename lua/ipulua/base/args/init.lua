@@ -79,7 +79,7 @@ local function meant(key, names)
   return require "ipulua.base.elsewhere".argument(key, names) or nearest.find(key, names)
 end
 
--- What a function takes, where nothing it takes resembles the name.
+-- The names that a function takes, for an error about a name that resembles none of them.
 local function taken(names)
   if #names == 0 then return "" end
   local most <const> = 8

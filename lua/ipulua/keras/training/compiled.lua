@@ -18,7 +18,7 @@ local tracing = require "ipulua.trace.tracing"
 
 local compiled = {}
 
--- What stands in a list, or by a name, for none.
+-- nil, false and JSON null stand for none, in a list and by a name.
 local function is_none(given) return not given or rawequal(given, json.null) end
 
 -- Whether it is one loss or metric, not a structure of such: a name, a function, an object, or its
