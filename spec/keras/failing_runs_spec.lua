@@ -1,6 +1,6 @@
--- Trainings of random kinds after one that failed, against a fresh process: spec/support/
--- fuzz_runs.lua. What fails is a callback, an element of the data, a metric that is traced, or
--- Ctrl-C, in fit, evaluate or predict, on one IPU, on replicas or in a pipeline.
+-- Trainings of random kinds after one that failed, against a fresh process: see spec/support/
+-- fuzz_runs.lua. A callback fails, or an element of the data, or a metric that is traced, or Ctrl-C
+-- comes. That happens in fit, evaluate or predict, on one IPU, on replicas or in a pipeline.
 
 local command = require "spec.support.command"
 

@@ -81,8 +81,8 @@ describe("image layers", function()
       seen[first] = true
     end
     assert.equal(3 * 3, places)
-    -- out of training they are resized in proportion to cover the window: 5 x 4 to 3 x 2, from
-    -- rows 1/3, 2 and 11/3, columns 0.5 and 2.5
+    -- Out of training they are resized in proportion to cover the window: 5 x 4 to 3 x 2. The rows
+    -- are 1/3, 2 and 11/3, the columns 0.5 and 2.5.
     local middle <const> = rows_of(layers.RandomCrop{3, 2, seed = 1}(x))
     for i, row in ipairs{10 / 3, 20, 110 / 3} do
       for j, column in ipairs{0.5, 2.5} do assert.near(row + column, middle[i][j], 1e-5) end

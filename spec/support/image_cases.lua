@@ -1,6 +1,7 @@
--- Image layers with arguments at random, for image_oracle.py: image_cases.lua SEED COUNT FOLDER
--- writes the images and results of each case as .npz, and cases.jsonl says what they are. Ranges of
--- one number leave nothing to chance. Of flips, crops and contrast the oracle knows what may come.
+-- Image layers with arguments at random, for image_oracle.py: image_cases.lua SEED COUNT FOLDER. It
+-- writes the images and results of each case as .npz. In cases.jsonl stands what they are. Ranges
+-- of one number leave nothing to chance. Of flips, crops and contrast the oracle knows what may
+-- come.
 
 local ipu = require "ipulua"
 local keras, data = ipu.keras, ipu.data
