@@ -578,7 +578,7 @@ layers.Resizing = {}
 ---@overload fun(height: integer, width: integer, options?: {name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CenterCrop
 layers.CenterCrop = {}
 
----In training a window at a random position, the same for a batch; else the middle.
+---In training a window at a random position, the same for a batch. Else, and of smaller images, it is the middle, after resizing in proportion to the window's height or width.
 ---@class keras.layers.RandomCrop: keras.layers.Layer
 ---@overload fun(height: integer, width: integer, options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomCrop
 layers.RandomCrop = {}

@@ -78,6 +78,21 @@ describe("between pixels", function()
   end)
 end)
 
+-- TensorFlow's op reflects a position first, and rounds halves away from 0.
+describe("half way between two pixels, the nearest one", function()
+  local function moved(mode)
+    local layer <const> = layers.RandomTranslation{{0.375, 0.375}, {0, 0}, fill_mode = mode,
+      interpolation = "nearest", fill_value = -7}
+    return rows_of(layer, picture(4, 1)) -- from -1.5, -0.5, 0.5, 1.5
+  end
+
+  it("is the farther one", function()
+    assert.same({{-7}, {-7}, {10}, {20}}, moved "constant")
+    assert.same({{10}, {0}, {10}, {20}}, moved "reflect")
+    assert.same({{0}, {0}, {10}, {20}}, moved "nearest")
+  end)
+end)
+
 describe("Resizing", function()
   it("crops the middle to the target's proportions", function()
     local layer <const> = layers.Resizing{2, 2, crop_to_aspect_ratio = true}

@@ -69,7 +69,7 @@ describe("image layers", function()
   end)
 
   -- Pixels say where they are: 10 row + column.
-  it("crop at every place, rows apart from columns, and in the middle elsewhere", function()
+  it("crop at every place, rows apart from columns", function()
     local x = image{{0, 1, 2, 3}, {10, 11, 12, 13}, {20, 21, 22, 23}, {30, 31, 32, 33},
       {40, 41, 42, 43}}
     local seen, places = {}, 0
@@ -81,7 +81,24 @@ describe("image layers", function()
       seen[first] = true
     end
     assert.equal(3 * 3, places)
-    assert.same({{11, 12}, {21, 22}, {31, 32}}, rows_of(layers.RandomCrop{3, 2, seed = 1}(x)))
+    -- Out of training they are resized in proportion to cover the window: 5 x 4 to 3 x 2. The rows
+    -- are 1/3, 2 and 11/3, the columns 0.5 and 2.5.
+    local middle <const> = rows_of(layers.RandomCrop{3, 2, seed = 1}(x))
+    for i, row in ipairs{10 / 3, 20, 110 / 3} do
+      for j, column in ipairs{0.5, 2.5} do assert.near(row + column, middle[i][j], 1e-5) end
+    end
+  end)
+
+  it("give numbers that are no integers in training and out of it", function()
+    local x = ipu.cast(three, "uint8")
+    for _, layer in ipairs{layers.RandomRotation(0.5), layers.RandomZoom(0.5),
+      layers.RandomContrast(0.5), layers.RandomTranslation(0.5, 0.5)} do
+      assert.equal("float32", layer(x).dtype)
+      assert.equal("float32", layer(x, {training = true}).dtype)
+    end
+    local model = ipu.keras.Sequential{ipu.keras.Input{shape = {3, 3, 1}, dtype = "uint8"},
+      layers.RandomRotation(0.1), layers.Conv2D(2, 2)}
+    assert.same({1, 2, 2, 2}, model:predict(x).shape)
   end)
 
   it("turn counter-clockwise", function()

@@ -127,6 +127,33 @@ describe("a confusion matrix", function()
 end)
 
 describe("metric functions", function()
+  -- Keras hands both to a script's own function as they are; labels are numbers of classes here
+  it("of a script's own take labels and predictions of other shapes", function()
+    local labels = ipu.tensor({0, 1, 2, 0}, {dtype = "int32"})
+    local probabilities = ipu.tensor{{0.5, 0.25, 0.25}, {0.5, 0.25, 0.25}, {0.25, 0.25, 0.5},
+      {0.125, 0.75, 0.125}}
+    local function greatest(y_true, y_pred) -- luacheck: ignore 212
+      return ipu.reduce_max(y_pred, {axis = -1})
+    end
+    local model = keras.Sequential{keras.Input{shape = {3}},
+      keras.layers.Activation("linear")}
+    for _, y in ipairs{labels, ipu.reshape(labels, {4, 1})} do
+      for metric, want in pairs{
+        [greatest] = 2.25 / 4, [keras.metrics.sparse_categorical_accuracy] = 2 / 4,
+        [keras.metrics.MeanMetricWrapper{fn = greatest}] = 2.25 / 4,
+      } do
+        model:compile{loss = "sparse_categorical_crossentropy", metrics = {metric}}
+        local values = model:evaluate(probabilities, y, {verbose = 0, batch_size = 3})
+        assert.near(want, values[2], 1e-6)
+      end
+    end
+    model:compile{loss = "sparse_categorical_crossentropy",
+      metrics = {keras.metrics.mean_squared_error}}
+    assert.error_matches(function()
+      model:evaluate(probabilities, ipu.reshape(labels, {4, 1}), {verbose = 0})
+    end, "y_true and y_pred have different shapes")
+  end)
+
   it("have the names of the lines that define them", function()
     local function smape(y, p) return ipu.reduce_mean(ipu.abs(y - p)) end
     local own = {}

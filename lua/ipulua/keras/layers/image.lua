@@ -91,7 +91,16 @@ local function random_integer(most, seed)
   return ops.minimum(ops.cast(ops.floor(u * (most + 1)), "int32"), most)
 end
 
----In training a window at a random position, the same for a batch; else the middle.
+-- Images are resized in proportion, until they just cover a window. Their middle is taken.
+local function cover(x, height, width)
+  local h, w = x.shape[2], x.shape[3]
+  local tall, wide = height, math.floor(height * w / h)
+  if h / w > height / width then tall, wide = math.floor(width * h / w), width end
+  return window(to_size(x, tall, wide), (tall - height) // 2, (wide - width) // 2, height, width)
+end
+
+---In training a window at a random position, the same for a batch. Else, and of smaller images, it
+---is the middle, after resizing in proportion to the window's height or width.
 ---@class RandomCrop: Layer
 local RandomCrop = declare("RandomCrop", {height_row, width_row, seed_row})
 
@@ -99,7 +108,7 @@ function RandomCrop:call(x, options)
   x = as_float(self, x)
   local h, w = x.shape[2], x.shape[3]
   if not options.training or h < self.height or w < self.width then
-    return center_crop(x, self.height, self.width)
+    return cover(x, self.height, self.width)
   end
   local seed = self.seed
   local rows = ops.arange(self.height) + random_integer(h - self.height, seed)
@@ -137,14 +146,20 @@ local outside = {
   -- abcd → dcba|abcd|dcba
   reflect = function(p, extent)
     local period = 2 * extent
-    p = p - ops.floor((p + 0.5) / period) * period
-    return ops.clip_by_value(ops.where(ops.greater(p, extent - 0.5), period - 1 - p, p), 0,
+    p = p - ops.floor(p / period) * period
+    return ops.clip_by_value(ops.where(ops.greater_equal(p, extent), period - 1 - p, p), 0,
       extent - 1)
   end,
   wrap = function(p, extent)
     return ops.clip_by_value(p - ops.floor((p + 0.5) / extent) * extent, 0, extent - 1)
   end,
 }
+
+-- The whole position next to p, of two the one farther from 0, where reflected images are read.
+local function whole(p, extent, fill_mode)
+  if fill_mode == "reflect" then p = outside.reflect(p, extent) end
+  return ops.where(ops.less(p, 0), ops.ceil(p - 0.5), ops.floor(p + 0.5))
+end
 
 -- The pixels at whole positions y, x: [batch, n] each, in the images' rows and columns.
 local function pixels(images, y, x, fill_mode, fill_value)
@@ -184,7 +199,7 @@ local function transform(layer, images, m)
   end
   local result
   if layer.interpolation == "nearest" then
-    result = read(ops.floor(y + 0.5), ops.floor(x + 0.5))
+    result = read(whole(y, height, layer.fill_mode), whole(x, width, layer.fill_mode))
   else
     local y0, x0 = ops.floor(y), ops.floor(x)
     local dy, dx = ops.expand_dims(y - y0, -1), ops.expand_dims(x - x0, -1)
@@ -220,7 +235,8 @@ end
 
 -- In training alone, the result is the layer's `augmented(x)`.
 local function augment(self, x, options)
-  return options.training and self:augmented(as_float(self, x)) or ops.identity(x)
+  x = as_float(self, x)
+  return options.training and self:augmented(x) or ops.identity(x)
 end
 
 local function rows_of(...)

@@ -109,7 +109,7 @@ local wrapped <const> = {
 for name, row in pairs(wrapped) do
   local rows = table.move(row, 2, #row, 1, {})
   local c = base.declare(name, rows, base.MeanMetricWrapper)
-  c.is_sparse = row.sparse
+  c.is_sparse, c.wants_equal = row.sparse, not row.sparse
   function c:values(y_true, y_pred)
     if #rows == 0 then return row[1](y_true, y_pred) end
     local options = {}

@@ -238,8 +238,8 @@ end
 function MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
   y_pred = base.as_tensor(y_pred, self.dtype)
   y_true = base.as_tensor(y_true, self.dtype)
-  if not self.is_sparse then
-    y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
+  if not self.is_sparse then y_true, y_pred = shapes.fit_ranks(y_true, y_pred) end
+  if self.wants_equal then
     shapes.check_equal(y_true.shape, y_pred.shape, self.name, "y_true", "y_pred")
   end
   Mean.update_state(self, self:values(y_true, y_pred), sample_weight)

@@ -82,14 +82,16 @@ function metrics.get(given, about)
   if class.is_a(found, base.Metric) then return found end
   local meta = class.of(found)
   if type(found) == "function" or meta and meta.__call then
-    local name = class.of(found) and found.name
-    if not name then
-      for key, f in pairs(metrics) do
-        if f == found then name = key end
-      end
+    local name, known = class.of(found) and found.name, nil
+    for key, f in pairs(metrics) do
+      if f == found then known = key end
     end
-    return base.MeanMetricWrapper{fn = function(...) return found(...) end,
-      name = name or asked or function_name(found) or "metric"}
+    local made = base.MeanMetricWrapper{fn = function(...) return found(...) end,
+      name = name or known or asked or function_name(found) or "metric"}
+    -- a function of the script's own may compare what it likes
+    made.is_sparse = known and known:find("^sparse") ~= nil
+    made.wants_equal = known and not made.is_sparse
+    return made
   end
   blame.error("a metric must be a name, a metric object or a function, got "
     .. args.describe(given), "type")
