@@ -92,8 +92,8 @@ describe("row 176: memory that instances share", function()
     assert.equal(("3.0\t12.0\t300.0\n"):rep(6), out)
   end)
 
-  -- Readers of the sums are an update alone, two steps, an update of the sum's own operand, one that
-  -- repeats a row, and the caller. Replica g of three brings 0.1 (g + 1) i for element i.
+  -- Readers of the sums are an update alone, two steps, an update of the sum's own operand, one
+  -- that repeats a row, and the caller. Replica g of three brings 0.1 (g + 1) i for element i.
   it("gives each reader of a sum the whole sum", function()
     local out = in_every_way([[
       local n <const> = 6000
