@@ -138,6 +138,8 @@ describe("an event that ends one instance", function()
       {count = 2})
     all_told([[distributed.allreduce(1, me == 0 and "SUM" or "MEAN")]], {"SUM", "MEAN"},
       {count = 2})
+    all_told([[distributed.broadcast(1, {root_rank = me})]],
+      {"instance 0 is in broadcast from 0", "instance 1 in broadcast from 1"}, {count = 2})
   end)
   it("stays, where it is caught", function()
     all_told([[

@@ -92,6 +92,68 @@ describe("row 176: memory that instances share", function()
     assert.equal(("3.0\t12.0\t300.0\n"):rep(6), out)
   end)
 
+  -- Readers of the sums are an update alone, two steps, an update of the sum's own operand, one
+  -- that repeats a row, and the caller. Replica g of three brings 0.1 (g + 1) i for element i.
+  it("gives each reader of a sum the whole sum", function()
+    local out = in_every_way([[
+      local n <const> = 6000
+      local function new(x) return ipu.Variable(ipu.cast(ipu.arange(n), "float32") * x) end
+      local a, b, c, d = new(1.0), new(1.0), new(0.0), new(1.0)
+      local e, g, h = new(1.0), new(1.0), new(1.0)
+      local row = ipu.cast(ipu.arange(50), "float32")
+      local f = ipu.func(function(x)
+        local share = x * (0.1 * ipu.cast(ipu.replication_index() + 1, "float32"))
+        local function sum() return ipu.cross_replica_sum(share) end
+        local s = sum()
+        a:assign(a - s * 0.5)
+        c:assign(c * 0.9 + ipu.cross_replica_mean(share))
+        b:assign(b - c * 0.1)
+        d:assign(ipu.cross_replica_mean(d) * 0.25)
+        s = ipu.cross_replica_sum(share * 2)
+        e:assign(e - ipu.reshape(ipu.reshape(s, {120, 50}) + row, {n}))
+        s = ipu.cross_replica_sum(share * 3)
+        g:assign(g - s * 0.5)
+        local t = sum()
+        h:assign(h - t * 0.25)
+        return s, ipu.reduce_max(t)
+      end)
+      local x = ipu.cast(ipu.arange(n), "float32")
+      for _ = 1, 3 do
+        local s, most = strategy:run(f, {x})
+        for _, t in ipairs{a, b, c, d, e, g, h, s} do say(string.format("%a", t[n]:item())) end
+        say(string.format("%a", most:item()))
+        for _, t in ipairs{a, b, c, d, e, g, h, s} do
+          local all = distributed.allgather(t)
+          for q = 2, count do assert(ipu.reduce_all(ipu.equal(all[1], all[q])):item()) end
+        end
+      end
+    ]], {count = 3, replicas = 3})
+    local i <const>, want, f = 5999.0, {}, float32
+    local function sum(times, members)
+      local total
+      for r = 1, 3 do
+        local x = f(f(f(i * f(f(0.1) * r)) * times) / (members or 1))
+        total = total and f(total + x) or x
+      end
+      return total
+    end
+    local a, b, c, d, e, g, h = i, i, 0.0, i, i, i, i
+    local third <const> = function(x) return f(x / 3) end
+    for _ = 1, 3 do
+      a = f(a - f(sum(1) * 0.5))
+      c = f(f(c * f(0.9)) + sum(1, 3))
+      b = f(b - f(c * f(0.1)))
+      d = f(f(f(third(d) + third(d)) + third(d)) * 0.25)
+      e = f(e - f(sum(2) + 49))
+      g = f(g - f(sum(3) * 0.5))
+      h = f(h - f(sum(1) * 0.25))
+      for _, v in ipairs{a, b, c, d, e, g, h, sum(3), sum(1)} do
+        want[#want + 1] = string.format("%a\n", v)
+      end
+    end
+    assert.equal(table.concat(want), out)
+  end)
+
   it("trains to the same bits, in loops, with accumulation and with two models in turn", function()
     local out = in_every_way([[
       local x = ipu.random.normal({64, 40}, {seed = 1})

@@ -196,6 +196,35 @@ describe("row 176: PopDistStrategy", function()
     assert.truthy(result.err:find("5 on instance 0, 7 on instance 1", 1, true), result.err)
     assert.truthy(result.err:find("the data of instance 0 have ended", 1, true), result.err)
   end)
+  it("is refused on all where one has no data, with its words", function()
+    local result = run(begin .. [[
+      local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local ds = ipu.data.from_tensor_slices{ipu.ones{4, 1}, ipu.ones{4, 1}}:take(4 - 4 * me):batch(1)
+      say(select(2, pcall(model.fit, model, ds, {verbose = 0})))
+      io.stderr:write("on ", me, ": ", select(2, pcall(model.fit, model, ds, {verbose = 0})), "\n")
+    ]])
+    assert.truthy(result.out:find("fit: instance 1: the dataset has no batches", 1, true),
+      result.out)
+    assert.truthy(result.err:find("on 1: [^\n]*fit: the dataset has no batches"), result.err)
+    assert.equal(0, result.status, result.err)
+  end)
+  it("stops on all after the step in which one was asked to end while it waited for a command",
+    function()
+      local result = run(begin .. [[
+        local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+        model:compile{loss = "mse", optimizer = "sgd"}
+        local ds = ipu.data.from_tensor_slices{ipu.ones{40, 1} * me, ipu.ones{40, 1}}:batch(1)
+        local own <const> = math.tointeger(assert(io.open("/proc/self/stat")):read("n"))
+        local ends = keras.callbacks.LambdaCallback{on_batch_end = function(batch)
+          if me == 1 and batch == 4 then os.execute("kill -TERM " .. own) end
+        end}
+        model:fit(ds, {verbose = 0, callbacks = {ends}})
+        io.stderr:write("steps of ", me, ": ", model.optimizer.iterations:item(), "\n")
+      ]])
+      assert.truthy(result.err:find("steps of 0: 5\n", 1, true), result.err)
+      assert.truthy(result.err:find("steps of 1: 5\n", 1, true), result.err)
+    end)
   it("has as many replicas as there are in all, from Graphcore's names", function()
     local result = run([[
       local cfg = ipu.IPUConfig()

@@ -83,11 +83,14 @@ static Status introduce(Instances *t, Error *e) {
 }
 
 /* SIGTERM: launchers send it after another instance has failed, and at Ctrl-C. Either way the
- * script is interrupted. */
+ * script is interrupted. While os.execute waits, SIGINT is ignored; then the script is interrupted
+ * after it. */
 static void on_terminate(int number) {
+  struct sigaction now;
   (void)number;
   interrupt_terminate();
-  raise(SIGINT);
+  if (!sigaction(SIGINT, NULL, &now) && now.sa_handler == SIG_IGN) interrupt_raise();
+  else raise(SIGINT);
 }
 
 static void hear_launcher(void) {

@@ -291,6 +291,29 @@ static Status exchange(Across *a, const Phases *list, const Phase *p, const Meet
   return s == OK ? instances_gather(a->instances, m, a->part, count, a->from, e) : s;
 }
 
+typedef struct SumMaker {
+  Maker maker;
+  const Call *const *replica;
+  int count;
+} SumMaker;
+
+static void make_sum(const Maker *m, int64_t begin, int64_t n, float *to) {
+  const SumMaker *s = (const SumMaker *)m;
+  s->replica[0]->node->op->collective_part(s->replica, s->count, begin, n, to);
+}
+
+/* A sum and the chain that reads it (readers.h) run in one pass. */
+static Status combine(Across *a, const Phase *phase) {
+  const Call *c = a->replica[a->first];
+  if (phase->reader_slot < 0 || c->numerics->check_finite)
+    return c->node->op->eval_collective(a->replica, a->all);
+  SumMaker m = {{make_sum}, a->replica, a->all};
+  a->steps_ahead = 1;
+  Status s = run_chain_of(a->run, phase[1].step[0], phase->reader_slot, &m.maker);
+  if (s != OK) *c->error = *a->run->error;
+  return s;
+}
+
 static Status collective_across(Across *a, const Phases *list, Phase *phase,
                                 const Call *const *call, Error *e) {
   const Node *n = phase->step[0]->node;
@@ -311,7 +334,7 @@ static Status collective_across(Across *a, const Phases *list, Phase *phase,
   if (!phase->bucket || !phase->place) s = exchange(a, list, phase, &m, e);
   if (s != OK) return s;
   set_calls(a, phase, call, bytes);
-  s = op->eval_collective(a->replica, a->all);
+  s = combine(a, phase);
   if (phase->bucket && phase->bucket->shown && phase->place == phase->bucket->count - 1)
     bucket_turn(phase->bucket);
   return s;

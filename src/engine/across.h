@@ -17,6 +17,9 @@ typedef struct Across {
   struct Brought *from;  /* [instances] */
   struct Part *part;     /* [part_capacity] */
   int part_capacity;
+  Run *run; /* of this instance's first replica */
+  /* steps of the next phase that the collective before it has run, with the sum that they read */
+  int steps_ahead;
 } Across;
 
 /* Memory for a run of p, and the agreement of all on it. */

@@ -27,6 +27,7 @@ typedef struct Team {
   const void **value; /* [replicas * most_values] */
   _Atomic bool *stop;
   const Phase *local; /* that the pool runs now */
+  int done;           /* steps of it that ran before */
   Across across;      /* with the replicas of other instances */
 } Team;
 
@@ -35,7 +36,8 @@ static Status run_phases(Team *t, const Phases *list);
 static void run_local_of(void *context, int64_t replica, int slot) {
   (void)slot;
   Team *t = context;
-  run_steps(&t->run[replica], t->local->step[replica], t->local->count);
+  int done = t->done;
+  run_steps(&t->run[replica], t->local->step[replica] + done, t->local->count - done);
 }
 
 /* The failure of the first replica in order that failed, not of the first in time. */
@@ -50,7 +52,8 @@ static Status first_failure(Team *t) {
 
 static Status run_local(Team *t, const Phase *p) {
   int count = t->replication->count;
-  t->local = p;
+  t->local = p, t->done = t->across.steps_ahead;
+  t->across.steps_ahead = 0;
   if (p->heavy && t->side_by_side) {
     for (int r = 0; r < count; r++) t->run[r].pool = NULL;
     pool_run(t->pool, count, run_local_of, t);
@@ -262,6 +265,7 @@ Status run_replicas(Engine *g, Pool *pool, Program *p, Error *e) {
   }
   if (s == OK) s = across_begin(&t.across, g, p, e);
   bool begun = s == OK;
+  t.across.run = t.run;
   if (s == OK) bind_others(r);
   if (s == OK) s = bind_variables(r, (void **)(uintptr_t)t.call, e);
   if (s == OK) {

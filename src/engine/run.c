@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/interrupt.h"
 #include "base/subnormal.h"
 #include "engine/cancel.h"
@@ -19,6 +20,7 @@ enum { CHAIN_GRAIN = 16384 };
 
 typedef struct ChainWork {
   const Chain *chain;
+  const Maker *maker; /* of the CHAIN_BLOCK slots; NULL: there are none */
   int64_t grain;
   _Atomic int events;
   CancellableLoop loop;
@@ -32,13 +34,29 @@ static void keep_first(_Atomic int *kept, int events) {
   while (!atomic_compare_exchange_weak(kept, &before, chain_first_events(before, events))) continue;
 }
 
+/* Elements [begin, end) of a chain with one row, whose block is made before it is read. */
+static int run_made(const ChainWork *w, int64_t begin, int64_t end) {
+  enum { MADE = CHAIN_BLOCK_BYTES / sizeof(float) };
+  _Alignas(64) float block[MADE];
+  int events = 0;
+  for (int64_t at = begin; at < end; at += MADE) {
+    int64_t n = min(MADE, end - at);
+    w->maker->make(w->maker, at, n, block);
+    events = chain_first_events(events, chain_run_block(w->chain, block, n, 0, 1, at, n));
+  }
+  return events;
+}
+
+static int run_part(const ChainWork *w, int64_t begin, int64_t end) {
+  return w->maker ? run_made(w, begin, end) : chain_run(w->chain, begin, end);
+}
+
 static void run_chain_chunk(void *context, int64_t chunk, int slot) {
   (void)slot;
   ChainWork *w = context;
   if (interrupt_cancels(&w->loop)) return;
-  int64_t begin = chunk * w->grain, end = begin + w->grain;
-  int events = chain_run(w->chain, begin, end < w->chain->count ? end : w->chain->count);
-  keep_first(&w->events, events);
+  int64_t begin = chunk * w->grain;
+  keep_first(&w->events, run_part(w, begin, min(begin + w->grain, w->chain->count)));
 }
 
 static Status check_events(Run *r, const Node *n, int events) {
@@ -84,20 +102,30 @@ static void begin_part(Program *p, uint64_t part) {
 
 void engine_number_rounding(Engine *g, Program *p) { begin_part(p, ++g->eager_roundings); }
 
-static Status run_chain_step(Run *r, Step *s) {
-  Chain *c = s->chain;
-  run_next_rounding(r, c->numerics, &c->rng);
-  if (!s->parallel || !r->pool) {
-    return check_chain(r, c, chain_run(c, 0, c->count));
-  }
+static Status run_chain(Run *r, const Step *s, const Chain *c, const Maker *m) {
+  ChainWork w = {.chain = c, .maker = m};
+  if (!s->parallel || !r->pool) return check_chain(r, c, run_part(&w, 0, c->count));
   /* whole rows, so that short rows go several at a time */
   int64_t rows = (CHAIN_GRAIN + c->cols - 1) / c->cols;
-  ChainWork w = {.chain = c,
-                 .grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols,
-                 .loop = interrupt_begin_loop()};
+  w.grain = c->cols >= CHAIN_GRAIN ? CHAIN_GRAIN : rows * c->cols;
+  w.loop = interrupt_begin_loop();
   pool_run(r->pool, (c->count + w.grain - 1) / w.grain, run_chain_chunk, &w);
   interrupt_end_loop(&w.loop);
   return check_chain(r, c, w.events);
+}
+
+static Status run_chain_step(Run *r, Step *s) {
+  run_next_rounding(r, s->chain->numerics, &s->chain->rng);
+  return run_chain(r, s, s->chain, NULL);
+}
+
+Status run_chain_of(Run *r, Step *s, int slot, const Maker *m) {
+  Status status = s->changes ? cancel_end(r) : OK;
+  if (status != OK) return status;
+  run_next_rounding(r, s->chain->numerics, &s->chain->rng);
+  Chain c = *s->chain;
+  c.slot[slot].role = CHAIN_BLOCK;
+  return run_chain(r, s, &c, m);
 }
 
 typedef struct GemmWork {

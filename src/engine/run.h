@@ -30,6 +30,13 @@ typedef struct Run {
 } Run;
 
 Status run_steps(Run *r, Step *s, int count);
+/* Makes elements [begin, begin + n) of an operand in `to`. */
+typedef struct Maker Maker;
+struct Maker {
+  void (*make)(const Maker *m, int64_t begin, int64_t n, float *to);
+};
+/* Runs a chain step whose operand in that slot is made block by block. */
+Status run_chain_of(Run *r, Step *s, int slot, const Maker *m);
 static inline Status run_block(Run *r, Block *b) { return run_steps(r, b->step, b->count); }
 void run_next_rounding(const Run *r, const Numerics *n, RngKey *key);
 Status run_interrupted(Run *r); /* fails when somebody asked to stop */

@@ -172,6 +172,10 @@ struct OpDef {
    * replicas of this instance, out of `all`. */
   Status (*eval_collective_far)(const Call *const *replica, int count, int all,
                                 const struct FarMeeting *far);
+  /* Elements [begin, begin + n) of the result that eval_collective gives for float32 operands
+   * without groups. NULL: they can't be made part by part. */
+  void (*collective_part)(const Call *const *replica, int count, int64_t begin, int64_t n,
+                          float *to);
   size_t (*scratch)(const Node *n); /* bytes; NULL: none */
   /* ELEMENTWISE: the kernel and its parameters. */
   void (*strip)(const Node *n, Elementwise *kernel, double p[4]);

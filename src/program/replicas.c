@@ -6,6 +6,7 @@
 #include "ops/io/feed.h"
 #include "program/buckets.h"
 #include "program/program.h"
+#include "program/readers.h"
 #include "program/step.h"
 #include "program/timetable.h"
 
@@ -118,7 +119,7 @@ static Phase *new_phase(Builder *b, Phases *list, PhaseKind kind, const Block *c
   if (!step) return NULL;
   for (int r = 0; r < b->replication->count; r++) step[r] = &block[r]->step[at];
   Phase *p = &list->phase[list->count++];
-  *p = (Phase){.kind = kind, .count = 1, .step = step};
+  *p = (Phase){.kind = kind, .count = 1, .step = step, .reader_slot = -1};
   return p;
 }
 
@@ -179,8 +180,10 @@ static Status build(Builder *b, const Block *const *block, Phases *list) {
     if (status != OK) return status;
     list->phase[list->count - 1] = made;
   }
-  bool others = b->program->all_replicas > b->program->replicas;
-  return !others || buckets_find(b->program, b->replication, list) ? OK : no_memory(b);
+  if (b->program->all_replicas <= b->program->replicas) return OK;
+  if (!buckets_find(b->program, b->replication, list)) return no_memory(b);
+  readers_find(b->program, b->replication, list);
+  return OK;
 }
 
 /* ---- making and freeing ---- */

@@ -56,6 +56,9 @@ struct Phase {
   int place;      /* its position in the bucket; the first one exchanges all */
   size_t ahead;   /* bytes of a replica before its own in the bucket */
   size_t line;    /* offset in shared memory of its first replica's bytes */
+  /* COLLECTIVE: the next step is a chain that alone reads the sum, in this slot, element by
+   * element (readers.h); -1: there is none */
+  int reader_slot;
   CollectiveCost cost;
   uint32_t detail; /* COLLECTIVE of instances: a checksum that must agree; 0: not known yet */
   bool heavy;      /* LOCAL: worth a hand-off to other threads */

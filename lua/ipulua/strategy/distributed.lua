@@ -96,7 +96,8 @@ function distributed.broadcast(...)
       instances.count() - 1), "value")
   end
   if not instances.are_several() then return x end
-  return collect("broadcast", "broadcast", tostring(a.root_rank), x, a.tensor_name, a.root_rank)
+  return collect("broadcast from " .. a.root_rank, "broadcast", tostring(a.root_rank), x,
+    a.tensor_name, a.root_rank)
 end
 
 ---Waits until all instances are there.

@@ -137,6 +137,15 @@ static Status collective_far_mean(const Call *const *replica, int count, int all
   return collective_far(replica, count, all, far, MEAN);
 }
 
+static void part_of_sum(const Call *const *replica, int count, int64_t begin, int64_t n,
+                        float *to) {
+  add_group(replica, &(Groups){.count = 1, .size = count, .member = 1}, 0, ADD, begin, n, to);
+}
+static void part_of_mean(const Call *const *replica, int count, int64_t begin, int64_t n,
+                         float *to) {
+  add_group(replica, &(Groups){.count = 1, .size = count, .member = 1}, 0, MEAN, begin, n, to);
+}
+
 /* Each replica's loss depends on the operands of all replicas of its group. */
 static void grad_reduce(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   dx[0] = op_with(g, n->op->name, dy, 1, n->attr);
@@ -382,6 +391,7 @@ const OpDef ops_collective[] = {
      .eval = eval_alone,
      .eval_collective = collective_sum,
      .eval_collective_far = collective_far_sum,
+     .collective_part = part_of_sum,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_size = 1} | F[0]"},
@@ -398,6 +408,7 @@ const OpDef ops_collective[] = {
      .eval = eval_alone,
      .eval_collective = collective_mean,
      .eval_collective_far = collective_far_mean,
+     .collective_part = part_of_mean,
      .grad = grad_reduce,
      .cost = cost_of_copy,
      .sample = "F[2,3] | F[] {replica_group_type = 'ORTHOGONAL'}"},

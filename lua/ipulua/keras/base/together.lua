@@ -53,7 +53,9 @@ local function raise_first(who, all, own)
   for q, each in ipairs(all) do
     if each.problem then
       if q - 1 == instances.index() then error(own, 0) end
-      blame.error(string.format("%s: instance %d: %s", who, q - 1, each.problem), "value")
+      local words = each.problem
+      if words:sub(1, #who + 2) == who .. ": " then words = words:sub(#who + 3) end
+      blame.error(string.format("%s: instance %d: %s", who, q - 1, words), "value")
     end
   end
 end
