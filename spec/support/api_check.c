@@ -258,6 +258,17 @@ static void check_ops(ipu_context *c) {
           "no attribute 'axes'; it has none");
   EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") &&
                 !ipu_op_summary("no such op"));
+  static const char *const numbers[][4] = {
+      /* op, input, beside, the number's dtype */
+      {"add", "1", "float16", "float16"}, {"add", "1", NULL, ""},
+      {"where", "0", "float32", "bool"},  {"where", "2", "int8", "int8"},
+      {"gather", "1", NULL, "int32"},     {"gather", "-1", "int8", "int8"},
+      {"gather", "99", "int8", "int8"},   {"add", "0", "float9", ""},
+      {"no such op", "0", "int8", ""},    {NULL, "0", "int8", ""}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const char *dtype = ipu_op_number_dtype(numbers[i][0], atoi(numbers[i][1]), numbers[i][2]);
+    count(!strcmp(dtype, numbers[i][3]), "ipu_op_number_dtype", dtype);
+  }
   ipu_tensor_free(x), ipu_tensor_free(y);
 }
 
