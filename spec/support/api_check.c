@@ -609,6 +609,40 @@ static void check_threads(ipu_context *c) {
   EXPECT(c, result[0] != 0 && result[0] == result[1] && result[1] == result[2]);
 }
 
+/* A context is used by one thread after another: its functions of Lua are called by whichever calls
+ * the library, while threads of the library read ahead. 1 + 2 + … + 40 = 820. */
+static void *make_context(void *out) {
+  const char *text;
+  if (ipu_context_new(out)) return NULL;
+  OK_(*(ipu_context **)out, ipu_run_lua(*(ipu_context **)out, "ipu = require 'ipulua'", &text));
+  return NULL;
+}
+
+static void *read_generator(void *context) {
+  const char *text;
+  OK_(context,
+      ipu_run_lua(context,
+                  "local function numbers() local i = 0 return function() i = i + 1 "
+                  "return i <= 40 and ipu.tensor(i + 0.0) or nil end end "
+                  "local sum = 0 for x in ipu.data.from_generator(numbers, {output_types = "
+                  "'float32', output_shapes = {}}):prefetch(3):iter() do sum = sum + x:item() end "
+                  "return sum",
+                  &text));
+  EXPECT((ipu_context *)context, !strcmp(text, "820.0"));
+  return NULL;
+}
+
+static void check_changing_threads(void) {
+  ipu_context *c = NULL;
+  pthread_t maker, reader;
+  pthread_create(&maker, NULL, make_context, &c);
+  pthread_join(maker, NULL);
+  pthread_create(&reader, NULL, read_generator, c);
+  pthread_join(reader, NULL);
+  read_generator(c);
+  ipu_context_free(c);
+}
+
 static void check_null(void) {
   ipu_tensor_free(NULL), ipu_archive_free(NULL), ipu_variable_free(NULL), ipu_builder_free(NULL);
   ipu_function_free(NULL), ipu_model_free(NULL), ipu_context_free(NULL);
@@ -761,6 +795,7 @@ int main(void) {
   check_options(c);
   check_emptied(c);
   check_threads(c);
+  check_changing_threads();
   ipu_context_free(c);
   count(rmdir(folder) == 0, "files", "none is left");
   printf("%d passed, %d failed\n", passed, failed);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "data/benchmark.h"
 #include "data/dataset.h"
 #include "data/digits.h"
@@ -1157,7 +1158,7 @@ static void check_engine(const Setup *two) {
     x->it = open_at(&e, d, two);
     dataset_release(d);
     pthread_t thread;
-    pthread_create(&thread, NULL, engine_main, x);
+    thread_create(&thread, engine_main, x);
     if (round < 6) {
       host_calls_wait(two->host, engine_done, x);
       CHECK(x->error.status == OK && x->text.text[x->text.used - 1] == '.');
@@ -1250,7 +1251,7 @@ static void check_two_readers(const Setup *two) {
   pthread_t thread[2];
   for (int i = 0; i < 2; i++) {
     x[i].it = open_at(&e, d, two), x[i].host = two->host, x[i].max = 300;
-    pthread_create(&thread[i], NULL, engine_main, &x[i]);
+    thread_create(&thread[i], engine_main, &x[i]);
   }
   for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL), iterator_close(x[i].it);
   CHECK_TEXT(x[0].text.text, x[1].text.text);

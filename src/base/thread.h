@@ -3,7 +3,10 @@
 #ifndef IPULUA_BASE_THREAD_H
 #define IPULUA_BASE_THREAD_H
 #include <pthread.h>
+#include <stdbool.h>
 
 /* pthread_create for a thread to which no SIGINT, SIGWINCH or SIGCONT is delivered. */
 int thread_create(pthread_t *thread, void *(*main)(void *), void *context);
+/* Was the calling thread made by thread_create? */
+bool thread_is_own(void);
 #endif

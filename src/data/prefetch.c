@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "data/stage.h"
 
 enum { TIMED_ELEMENTS = 8, AUTOMATIC_DEPTH = 4, MAX_DEPTH = 256 };
@@ -128,7 +129,7 @@ static void start_thread(PrefetchStage *p) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   atomic_store(&p->scope.threaded, true);
-  p->threaded = new_slots(p) && !pthread_create(&p->thread, NULL, read_ahead, p);
+  p->threaded = new_slots(p) && !thread_create(&p->thread, read_ahead, p);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (p->threaded) return;
   atomic_store(&p->scope.threaded, false);
