@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "scratch.h"
@@ -643,6 +644,41 @@ static void check_changing_threads(void) {
   ipu_context_free(c);
 }
 
+#ifndef __SANITIZE_THREAD__
+/* The child of a fork has none of a context's threads: it computes without them. */
+static int compute_in_child(ipu_context *c, ipu_tensor *x, ipu_tensor *y) {
+  ipu_tensor *z = NULL;
+  ipu_context *own = NULL;
+  alarm(60); /* a child that waits for its parent's threads ends by this signal */
+  if (ipu_apply(c, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &z, 1, NULL)) return 1;
+  if (memcmp(ipu_tensor_data(y), ipu_tensor_data(z), ipu_tensor_bytes(y)) != 0) return 2;
+  ipu_context_free(c);
+  ipu_tensor_free(z);
+  if (ipu_context_new(&own) || ipu_set_threads(own, 2)) return 3;
+  if (ipu_apply(own, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &z, 1, NULL)) return 4;
+  if (memcmp(ipu_tensor_data(y), ipu_tensor_data(z), ipu_tensor_bytes(y)) != 0) return 5;
+  ipu_context_free(own);
+  return 0;
+}
+
+static void check_fork(void) {
+  ipu_context *c;
+  ipu_tensor *x, *y;
+  int status = -1;
+  if (ipu_context_new(&c)) return;
+  OK_(c, ipu_set_threads(c, 2));
+  OK_(c, ipu_set_seed(c, 1));
+  OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [500, 500]}", &x, 1, NULL));
+  OK_(c, ipu_apply(c, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &y, 1, NULL));
+  pid_t child = fork();
+  if (child == 0) _exit(compute_in_child(c, x, y));
+  EXPECT(c, child > 0 && waitpid(child, &status, 0) == child);
+  EXPECT(c, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ipu_tensor_free(x), ipu_tensor_free(y);
+  ipu_context_free(c);
+}
+#endif
+
 static void check_null(void) {
   ipu_tensor_free(NULL), ipu_archive_free(NULL), ipu_variable_free(NULL), ipu_builder_free(NULL);
   ipu_function_free(NULL), ipu_model_free(NULL), ipu_context_free(NULL);
@@ -796,6 +832,9 @@ int main(void) {
   check_emptied(c);
   check_threads(c);
   check_changing_threads();
+#ifndef __SANITIZE_THREAD__ /* it ends the child of a process with threads that makes another */
+  check_fork();
+#endif
   ipu_context_free(c);
   count(rmdir(folder) == 0, "files", "none is left");
   printf("%d passed, %d failed\n", passed, failed);

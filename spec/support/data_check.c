@@ -1157,7 +1157,7 @@ static void check_engine(const Setup *two) {
     if (round >= 6) d = repeated(&e, d, -1); /* endless: has to be cancelled */
     x->it = open_at(&e, d, two);
     dataset_release(d);
-    pthread_t thread;
+    Thread thread;
     thread_create(&thread, engine_main, x);
     if (round < 6) {
       host_calls_wait(two->host, engine_done, x);
@@ -1166,7 +1166,7 @@ static void check_engine(const Setup *two) {
       for (int i = 0; i < 20; i++) host_calls_serve(two->host), usleep(100);
       iterator_cancel(x->it);
     }
-    pthread_join(thread, NULL);
+    pthread_join(thread.id, NULL);
     if (round >= 6) CHECK(x->error.status == ERR_CANCELLED);
     iterator_close(x->it);
     host_calls_serve(two->host);
@@ -1248,12 +1248,12 @@ static void check_two_readers(const Setup *two) {
   Error e = {.status = OK};
   Dataset *d = mapped(&e, numbers(&e, 200), 4, 0, -1);
   Engine *x = calloc(2, sizeof *x);
-  pthread_t thread[2];
+  Thread thread[2];
   for (int i = 0; i < 2; i++) {
     x[i].it = open_at(&e, d, two), x[i].host = two->host, x[i].max = 300;
     thread_create(&thread[i], engine_main, &x[i]);
   }
-  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL), iterator_close(x[i].it);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i].id, NULL), iterator_close(x[i].it);
   CHECK_TEXT(x[0].text.text, x[1].text.text);
   CHECK(element_count(&x[0].text) == 200);
   free(x);

@@ -35,7 +35,7 @@ typedef struct PrefetchStage {
   double fastest, briefest;
   double left; /* when the last one was handed out */
   bool threaded;
-  pthread_t thread;
+  Thread thread;
   int depth;
   Slot *slot;               /* [depth] */
   _Atomic uint64_t written; /* by the thread */
@@ -229,7 +229,7 @@ static void prefetch_close(Stage *s) {
   if (!p->threaded) return;
   atomic_store(&p->scope.cancelled, true);
   host_calls_notify(p->scope.tree->host);
-  pthread_join(p->thread, NULL);
+  pthread_join(p->thread.id, NULL);
   return_thread(p->scope.tree);
   free_slots(p);
 }
