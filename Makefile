@@ -230,6 +230,11 @@ $(BUILD)/tensor_check: spec/support/tensor_check.c $(BUILD)/libipulua.a
 	  -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=dlsym \
 	  -MMD -MP -o $@ $< $(BUILD)/libipulua.a $(LIBS)
 
+# The same for base/, whose calls of the system are made to fail or to say what the check wants.
+$(BUILD)/base_check: spec/support/base_check.c $(BUILD)/libipulua.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Wl,--wrap=fopen,--wrap=fsync,--wrap=close,--wrap=rename \
+	  -MMD -MP -MF $@.d -o $@ $< $(BUILD)/libipulua.a $(LIBS)
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 # Programs that check what Lua can't reach: each prints "N passed, N failed" last.

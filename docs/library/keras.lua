@@ -119,7 +119,7 @@ layers.Embedding = {}
 ---@overload fun(options?: {bin_boundaries?: any[], num_bins?: integer, epsilon?: number, output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
----Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, the weight of each number: `layer(x, {count_weights = w})`.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
@@ -374,27 +374,27 @@ layers.GlobalAveragePooling2D = {}
 ---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling3D
 layers.GlobalAveragePooling3D = {}
 
----By mean and variance of the batch in training, by their moving averages otherwise.
+---Normalises by mean and variance of the batch in training, otherwise by their moving averages.
 ---@class keras.layers.BatchNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, momentum?: number, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, moving_mean_initializer?: string|table, moving_variance_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, fused?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.BatchNormalization
 layers.BatchNormalization = {}
 
----By mean and variance over axes of each sample.
+---Normalises by mean and variance over axes of each sample.
 ---@class keras.layers.LayerNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LayerNormalization
 layers.LayerNormalization = {}
 
----By mean and variance over space of groups of channels of each sample.
+---Normalises groups of channels by their mean and variance over space, each sample by itself.
 ---@class keras.layers.GroupNormalization: keras.layers.Layer
 ---@overload fun(options?: {groups?: integer, axis?: integer, epsilon?: number, channels_axis?: integer, strided_channel_grouping?: boolean, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GroupNormalization
 layers.GroupNormalization = {}
 
----By mean and variance over space of each channel of each sample.
+---Normalises each channel of each sample by its mean and variance over space.
 ---@class keras.layers.InstanceNormalization: keras.layers.Layer
 ---@overload fun(options?: {channels_axis?: integer, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InstanceNormalization
 layers.InstanceNormalization = {}
 
----Each vector along an axis scaled to length 1.
+---Scales each vector along an axis to length 1.
 ---@class keras.layers.UnitNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UnitNormalization
 layers.UnitNormalization = {}
@@ -608,6 +608,11 @@ layers.RandomZoom = {}
 ---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}
 
+---In training a random share of the range of values is added to each image, which stays in the range.
+---@class keras.layers.RandomBrightness: keras.layers.Layer
+---@overload fun(factor: number|any[], options?: {value_range?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomBrightness
+layers.RandomBrightness = {}
+
 ---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and their lengths.
 ---@class keras.layers.CTCInferenceLayer: keras.layers.Layer
 ---@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCInferenceLayer
@@ -675,7 +680,7 @@ losses.CategoricalFocalCrossentropy = {}
 
 ---−log p of the class; labels are class numbers
 ---@class keras.losses.SparseCategoricalCrossentropy: keras.losses.Loss
----@overload fun(options?: {from_logits?: boolean, axis?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
+---@overload fun(options?: {from_logits?: boolean, axis?: integer, ignore_class?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
 losses.SparseCategoricalCrossentropy = {}
 
 ---max(0, 1 + max((1 − y)·p) − Σ y·p)
@@ -860,7 +865,7 @@ metrics.R2Score = {}
 
 ---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
----@overload fun(num_classes: integer, options?: {name?: string, dtype?: string}): keras.metrics.MeanIoU
+---@overload fun(num_classes: integer, options?: {ignore_class?: integer, sparse_y_true?: boolean, sparse_y_pred?: boolean, axis?: integer, name?: string, dtype?: string}): keras.metrics.MeanIoU
 metrics.MeanIoU = {}
 
 ---The mean of (y − p)².
@@ -1282,7 +1287,7 @@ function Model:build(...) end
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution, max_programs.
 function Model:compile(...) end
 
----compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred), for own train_steps: the loss of a batch, as given to compile. Updates the running means.
 function Model:compute_loss(...) end
 
 ---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
@@ -1360,7 +1365,7 @@ function Model:set_pipelining_options(...) end
 ---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too), show_trainable (Y or N for each layer).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.
@@ -1548,7 +1553,7 @@ function preprocessing.sequence.make_sampling_table(...) end
 ---Pairs of words from a sequence of their numbers (0: no word), and labels. Label 1: words that stand at most window_size apart. Label 0: negative_samples times as many pairs with random words. sampling_table: the probability to keep a word, by its number. With a seed the same each time.
 function preprocessing.sequence.skipgrams(...) end
 
----The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
+---The words of a text, separated by `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
 function preprocessing.text.text_to_word_sequence(...) end
 
 ---A number from 1 to n - 1 for each word of a text: its hash, by default MD5. No list of words need be kept. Different words may get the same number.

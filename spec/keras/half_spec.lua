@@ -289,8 +289,8 @@ describe("statistics of normalisation", function()
   end)
 end)
 
--- Squares of gradients below 0.0055 are below half of float16's least number after the factor
--- 0.001; the first three steps are then divided by epsilon alone.
+-- Squares of gradients below 0.0055, times 0.001, are below half of float16's least number. The
+-- first three steps are then divided by epsilon alone.
 describe("Adam of float16 weights", function()
   local function after_three_steps(gradient, options)
     local v = ipu.Variable(full({1}, 1, "float16"), {name = "narrow"})

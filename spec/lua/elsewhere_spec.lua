@@ -1,4 +1,4 @@
--- What other libraries call things: the hints of errors name what is there.
+-- Names from other libraries: the hints of errors give the name here.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -26,6 +26,7 @@ local modules <const> = {
   ["keras.preprocessing.image"] = ipu.keras.preprocessing.image,
   keras = ipu.keras,
   ["keras.layers"] = ipu.keras.layers, ["keras.losses"] = ipu.keras.losses,
+  ["keras.metrics"] = ipu.keras.metrics,
 }
 
 describe("a name of another library", function()

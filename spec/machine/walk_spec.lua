@@ -1,4 +1,4 @@
--- What is held where, for how long, and how often what is charged: each number by hand.
+-- Places and lifetimes of allocations, and how often a cost is charged. Each number is by hand.
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 local programs = require "spec.support.price_programs"
@@ -45,7 +45,7 @@ end
 describe("a price", function()
   before_each(ipu.reset_ipu_configuration)
 
-  it("of an op on the host isn't that of an equal one on the IPU, in either order", function()
+  it("of an op on the host isn't taken for an equal one on the IPU, in either order", function()
     local function host(f) local _ <close> = ipu.outside_compilation_scope() return f() end
     local shapes <const> = {{512, 1024}, {1024, 1024}}
     local function work(f)
@@ -214,7 +214,7 @@ describe("a price", function()
     assert(much > little)
   end)
 
-  it("of an all-gather is that of the reduce-scatter of what it gives", function()
+  it("of an all-gather equals the price of the reduce-scatter of its result", function()
     for _, replicas in ipairs{2, 4, 16} do
       local given = priced(function(x) return ipu.all_gather(x) end, {{4096}}, {ipus = replicas})
       local divided = priced(function(x) return ipu.reduce_scatter(x) end, {{4096 * replicas}},
@@ -276,6 +276,47 @@ describe("a price", function()
       return m
     end, {batch_size = 1024, target = "c600", explain = true})
     assert.is_nil(full.explanation:find("offload", 1, true))
+  end)
+
+  -- A byte takes a cycle here. Of the transfers of a pass one waits for its address.
+  it("has the latency of streaming memory once, for transfers one after another", function()
+    local wide, narrow = ipu.Variable(ipu.full({64, 128}, 0.1)), ipu.Variable(ipu.full({64}, 0.1))
+    local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensors(ipu.ones{8, 64}):repeat_n())
+    local f = ipu.func(function()
+      return ipu.pipeline{
+        computational_stages = {function(x)
+          return ipu.reduce_sum(x:matmul(wide)) + ipu.reduce_sum(x * narrow)
+        end, function(x) return x end},
+        gradient_accumulation_count = 4, infeed_queue = infeed,
+        outfeed_queue = ipu.IPUOutfeedQueue(), optimizer_function = momentum,
+        offload_weight_update_variables = true,
+      }
+    end)
+    local target <const> = {base = "GC200", name = "slow", clock_hz = 1000000000,
+      streaming_bytes_per_second = 1000000000, host_latency_cycles = 50000}
+    local found, bytes = 0, 0
+    for _, s in ipairs((programs.profile_of(f, nil, 2, {target = target})).steps) do
+      if s.kind == "streaming memory" then
+        assert.equal((found == 0 and 50000 or 0) + s.bytes, s.stream)
+        found, bytes = found + 1, bytes + s.bytes
+      end
+    end
+    assert.equal(4, found) -- the momenta of two weights, read and written
+    assert.equal(2 * 4 * (64 * 128 + 64), bytes)
+  end)
+
+  it("of a loop keeps what each iteration reads until the last one", function()
+    local function activation(again)
+      return priced(function(x)
+        local y = ipu.exp(x) -- 1 MiB
+        local r = ipu.loops.repeat_n(3, function(a)
+          return ipu.reduce_sum(ipu.tanh(ipu.ones{1024, 1024} * ipu.reduce_sum(y * a))) -- 4 MiB
+        end, {ipu.reduce_sum(x)})
+        return again and r + ipu.reduce_sum(y) or r
+      end, {{512, 512}}).memory.activation
+    end
+    assert.equal(activation(true), activation(false))
+    assert(activation(false) >= 5 << 20)
   end)
 
   it("explains what doesn't fit where nothing runs", function()

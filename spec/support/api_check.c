@@ -610,8 +610,8 @@ static void check_threads(ipu_context *c) {
   EXPECT(c, result[0] != 0 && result[0] == result[1] && result[1] == result[2]);
 }
 
-/* A context is used by one thread after another: its functions of Lua are called by whichever calls
- * the library, while threads of the library read ahead. 1 + 2 + … + 40 = 820. */
+/* A context is used by one thread after another. Its functions of Lua are called by whichever thread
+ * calls the library. Threads of the library read ahead meanwhile. 1 + 2 + … + 40 = 820. */
 static void *make_context(void *out) {
   const char *text;
   if (ipu_context_new(out)) return NULL;
@@ -694,7 +694,7 @@ static void check_null(void) {
         "status", "names");
 }
 
-/* What is written to one handle is seen by no other. */
+/* A value written to one handle is seen by no other. */
 static void check_writing(ipu_context *c) {
   const float ones[] = {1, 1, 1}, nines[] = {9, 9, 9};
   const char *name = "x";
@@ -750,8 +750,8 @@ static void check_writing(ipu_context *c) {
     ipu_tensor_free(*t);
 }
 
-/* What a call was to give is NULL or 0 behind a failure, a NULL in place of its first argument or
- * another one, too: it may be freed without a look at the status. */
+/* After a failure the result of a call is NULL or 0, also with NULL in place of any argument. So it
+ * may be freed without a look at the status. */
 #define EMPTIED(what, call)                            \
   do {                                                 \
     what = (void *)&what, n = 7;                       \

@@ -72,7 +72,7 @@ local special <const> = {
   ["CategoricalCrossentropy.axis"] = 1, ["constraints.axis"] = 1,
     ["SparseCategoricalCrossentropy.axis"] = 1, thresholds = 0.3, top_k = 1, class_id = 1, k = 1,
   num_thresholds = 3, num_classes = 4, ["AUC.thresholds"] = {0.2, 0.6}, multi_label = true,
-    num_labels = 3, label_weights = {1, 2, 3},
+    num_labels = 3, label_weights = {1, 2, 3}, ignore_class = 1,
   normalizer = {1, 2, 3}, shape = {5, 3}, recall = 0.2, precision = 0.7, specificity = 0.2,
     sensitivity = 0.2, learning_rate = 0.125,
   beta_1 = 0.5, beta_2 = 0.75, epsilon = 0.5, momentum = 0.75, rho = 0.5, clipnorm = 0.125,
@@ -132,7 +132,8 @@ support.beside = {
 ---What small examples don't show, or what has an own spec.
 support.unseen = {
   ["SparseCategoricalCrossentropy.axis"] = true, ["AUC.num_labels"] = true,
-    ["MeanIoU.num_classes"] = true, captured_grads_only = true,
+    ["MeanIoU.num_classes"] = true, ["MeanIoU.sparse_y_true"] = true,
+    ["MeanIoU.sparse_y_pred"] = true, ["MeanIoU.axis"] = true, captured_grads_only = true,
   accumulate_statistics_over_update_period = true, ratio_threshold = true, lpf_alpha = true,
     histogram_bin_edge = true, -- of half gradients
   ["Lion.clipnorm"] = true, ["Lion.global_clipnorm"] = true,

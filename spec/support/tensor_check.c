@@ -772,7 +772,7 @@ static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, 
   unlink(second);
 }
 
-/* What each of the threads does that open libzip. */
+/* The work of each thread that opens libzip. */
 static void *write_and_read(void *context) {
   int number = *(int *)context;
   char file[sizeof scratch + 32];
@@ -846,7 +846,7 @@ static void check_zip_failures(const NamedTensors *n) {
   unlink(path);
 }
 
-/* What a file system takes as a name, and what a zip takes as one. */
+/* Names that a file system takes, and names that a zip takes. */
 static void check_long_names(Tensor *t) {
   enum { ZIP_LONGEST = 65535 - 4 };
   Error e = {.status = OK};
@@ -874,6 +874,40 @@ static void check_long_names(Tensor *t) {
 }
 
 /* Bytes that are no character of UTF-8 (RFC 3629) become the one that stands for those. */
+static void put_32(unsigned char *to, uint32_t x) {
+  for (int i = 0; i < 4; i++) to[i] = (unsigned char)(x >> 8 * i);
+}
+
+/* Members that are plausible one by one, of 4 MiB and of two bytes less than 4 GiB, are more than
+ * 4 GiB together. That is more than 100 times what the archive says that it stores. */
+static void check_declared_sizes(void) {
+  enum { STORED_AT = 20, ENTRY_BYTES = 46 };
+  const char *path = scratch_path("d.npz");
+  Error e = {.status = OK};
+  NamedTensors n, back;
+  void *content = NULL;
+  size_t bytes = 0;
+  named_init(&n);
+  Tensor *first = range(F32, 1, 1 << 20, 0, 0), *second = range(F32, 1, 2, 0, 0);
+  named_add(&e, &n, "a", first), named_add(&e, &n, "b", second);
+  CHECK(npz_write(&e, path, &n) == OK && npz_read(&e, path, &back) == OK && back.count == 2);
+  named_clear(&back);
+  CHECK(file_read(&e, path, 0, false, &content, &bytes) == OK);
+  unsigned char *last = NULL; /* member's entry in the list at the end */
+  for (size_t i = 0; content && i + ENTRY_BYTES < bytes; i++)
+    if (!memcmp((char *)content + i, "PK\1\2", 4)) last = (unsigned char *)content + i;
+  CHECK(last != NULL);
+  if (last) {
+    put_32(last + STORED_AT, 5000000), put_32(last + STORED_AT + 4, UINT32_MAX - 1);
+    CHECK(file_write(&e, path, content, bytes) == OK && npz_read(&e, path, &back) == ERR_VALUE &&
+          failed_with(&e, ERR_VALUE, "size 4294967294 is implausible for 5000000 stored bytes"));
+  }
+  free(content);
+  unlink(path);
+  named_clear(&n);
+  tensor_release(first), tensor_release(second);
+}
+
 static void check_json_text(void) {
   static const char *const cases[][2] = {{"gr\xc3\xb6\xc3\x9f", "\"gr\xc3\xb6\xc3\x9f\""},
                                          {"gr\xf6\xdf!", "\"gr\\ufffd\\ufffd!\""},
@@ -900,6 +934,7 @@ static void check_named_files(void) {
   check_zip_failures(&plain);
   check_long_names(plain.tensor[0]);
   check_json_text();
+  check_declared_sizes();
   CHECK(npz_write(&e, scratch_path("x.npz"), &n) == ERR_VALUE &&
         failed_with(&e, ERR_VALUE, "metadata"));
   named_clear(&n);

@@ -96,7 +96,7 @@ return function(base)
     return dtype ~= "" and dtype or nil
   end
 
-  -- The dtype that numbers take after: that of the first tensor without a rule of its own.
+  -- The dtype of the first tensor whose input has no rule of its own. Numbers take after it.
   local function dtype_beside(op, operands)
     for i, v in ipairs(operands) do
       if is_operand(v) and not number_dtype(op, i) then return v.dtype end

@@ -109,7 +109,7 @@ return function(base)
     return (apply("ones_like", {zeros("ones", shape, options)}))
   end
 
-  -- What C knows; the fields are a script's to change.
+  -- Of C's tensor, since a script may change the field.
   local function dtype_of(t) return ffi.string(C.ipu_tensor_dtype(t.p)) end
 
   local function c_type(t)
@@ -121,8 +121,8 @@ return function(base)
     return ffi.cast("const " .. c_type(t) .. " *", C.ipu_tensor_data(t.p))
   end
 
-  -- What a captured tensor is in the function that is being traced: one value, however often it
-  -- is used, until it is written to.
+  -- Captured tensors → values of the function that is being traced. A tensor has one value, however
+  -- often it is used, until it is written to.
   local constants = setmetatable({}, {__mode = "k"})
   base.constants = constants
 

@@ -1,8 +1,7 @@
--- The update rules that ipu.train and ipu.keras.optimizers both have, each under its own name: one
--- row where the arithmetic is the same, two where it is not. A rule is a function (o, w, g, s,
--- slot) → the new value of a variable: o has the hyperparameters, w is the value, g its gradient, s
--- what holds for all variables (s.rate, the learning rate), slot(name, initial) a variable beside
--- it.
+-- The update rules of ipu.train and ipu.keras.optimizers. Optimizers of both that compute alike
+-- share a rule. A rule is a function (o, w, g, s, slot) → the new value of a variable. o has the
+-- hyperparameters, w is the variable's value, g its gradient. s has values for all variables, such
+-- as s.rate, the learning rate. slot(name, initial) is a variable beside it.
 
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"
