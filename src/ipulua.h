@@ -88,7 +88,7 @@ int ipu_set_seed(ipu_context *c, uint64_t seed);
  * unknown dtype. */
 int ipu_tensor_new(ipu_context *c, const char *dtype, int rank, const int64_t *shape,
                    const void *data, ipu_tensor **out);
-/* The same tensor; it wants one ipu_tensor_free more. */
+/* The same tensor, which needs one more ipu_tensor_free. */
 ipu_tensor *ipu_tensor_retain(ipu_tensor *t);
 /* One owner less; the last one frees it. */
 void ipu_tensor_free(ipu_tensor *t);
@@ -132,11 +132,11 @@ int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, i
  * ipu_apply(c, "reduce_sum", &x, 1, "{\"axis\": [0]}", &y, 1, NULL). inputs are [input_count];
  * outputs have room for capacity results, and *output_count (which may be NULL) is how many
  * came, 0 on failure. IPU_E_NOT_FOUND: no such op; IPU_E_VALUE, IPU_E_TYPE,
- * IPU_E_INVALID_ARGUMENT: what the op doesn't take, or too little room (then nothing is given
- * out). */
+ * IPU_E_INVALID_ARGUMENT: operands or attributes that the op doesn't take, or too little room. Then
+ * there is no result. */
 /* The op at index, from 0; NULL after the last. Static. */
 const char *ipu_op_name(int index);
-/* A sentence; NULL for what is no op. Static. */
+/* A sentence; NULL if there is no such op. Static. */
 const char *ipu_op_summary(const char *op);
 /* For languages in which numbers stand for tensors: the dtype of a number for an input, from 0.
  * Positions are "int32", a condition "bool". Any other input gives beside; "" if that is NULL.
@@ -183,8 +183,8 @@ int ipu_builder_apply(ipu_builder *b, const char *op, ipu_value *const *inputs, 
 int ipu_builder_gradients(ipu_builder *b, ipu_value *y, ipu_value *const *xs, int count,
                           ipu_value **gradients);
 /* d(sum of y) / d(each of vs), [count]: the sum over all readings of the variable in the function,
- * before and after assignments to it. None counts through what was assigned. NULL where there is
- * no path. */
+ * before and after assignments to it. Gradients don't pass through the assignments. NULL where
+ * there is no path. */
 int ipu_builder_variable_gradients(ipu_builder *b, ipu_value *y, ipu_variable *const *vs, int count,
                                    ipu_value **gradients);
 /* "float32" …; static. "" for NULL. */
@@ -193,8 +193,8 @@ const char *ipu_value_dtype(const ipu_value *v);
 int ipu_value_rank(const ipu_value *v);
 /* The extent of an axis from 0; -1 for one that there is not. */
 int64_t ipu_value_extent(const ipu_value *v, int axis);
-/* Compiles what gives results, [count]; after it, failed or not, the builder can only be freed (a
- * NULL out alone leaves it as it is). */
+/* Compiles the function that gives results, [count]. After it, failed or not, the builder can only
+ * be freed. Only a NULL out leaves it as it is. */
 int ipu_builder_finish(ipu_builder *b, ipu_value *const *results, int count, ipu_function **out);
 /* The variables live on. */
 void ipu_function_free(ipu_function *f);
@@ -232,8 +232,8 @@ int ipu_model_build(ipu_model *m, int rank, const int64_t *shape);
 /* {"optimizer": …, "loss": …, "metrics": […]} */
 int ipu_model_compile(ipu_model *m, const char *options);
 /* {"epochs": 3, "batch_size": 32, …}; silent unless "verbose" is given. *history: {"loss": [a
- * number an epoch], …}. IPU_E_RUNTIME: a model that was not compiled; IPU_E_VALUE: samples that
- * batch_size doesn't divide. */
+ * number an epoch], …}. A last batch may be smaller. With replicas, pipeline stages or accumulated
+ * gradients it is left out. IPU_E_RUNTIME: a model that was not compiled. */
 int ipu_model_fit(ipu_model *m, ipu_tensor *const *x, int x_count, ipu_tensor *const *y,
                   int y_count, const char *options, const char **history);
 /* One weight update; *logs: {"loss": …, …}. */

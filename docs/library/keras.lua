@@ -1093,22 +1093,22 @@ schedules.LinearCosineDecay = {}
 ---@overload fun(): keras.initializers.Initializer
 initializers.Initializer = {}
 
----0.
+---All elements are 0.
 ---@class keras.initializers.Zeros: keras.initializers.Initializer
 ---@overload fun(): keras.initializers.Zeros
 initializers.Zeros = {}
 
----1.
+---All elements are 1.
 ---@class keras.initializers.Ones: keras.initializers.Initializer
 ---@overload fun(): keras.initializers.Ones
 initializers.Ones = {}
 
----One value.
+---All elements have one value.
 ---@class keras.initializers.Constant: keras.initializers.Initializer
 ---@overload fun(options?: {value?: number|boolean|table|userdata}): keras.initializers.Constant
 initializers.Constant = {}
 
----1 on the diagonal.
+---1 on the diagonal, 0 elsewhere.
 ---@class keras.initializers.Identity: keras.initializers.Initializer
 ---@overload fun(options?: {gain?: number}): keras.initializers.Identity
 initializers.Identity = {}
@@ -1118,22 +1118,22 @@ initializers.Identity = {}
 ---@overload fun(options?: {gain?: number, seed?: integer}): keras.initializers.Orthogonal
 initializers.Orthogonal = {}
 
----Normally distributed.
+---Numbers of a normal distribution.
 ---@class keras.initializers.RandomNormal: keras.initializers.Initializer
 ---@overload fun(options?: {mean?: number, stddev?: number, seed?: integer}): keras.initializers.RandomNormal
 initializers.RandomNormal = {}
 
----Evenly distributed.
+---Numbers of a uniform distribution.
 ---@class keras.initializers.RandomUniform: keras.initializers.Initializer
 ---@overload fun(options?: {minval?: number, maxval?: number, seed?: integer}): keras.initializers.RandomUniform
 initializers.RandomUniform = {}
 
----Normally distributed, within two deviations.
+---Numbers of a normal distribution, cut at two standard deviations.
 ---@class keras.initializers.TruncatedNormal: keras.initializers.Initializer
 ---@overload fun(options?: {mean?: number, stddev?: number, seed?: integer}): keras.initializers.TruncatedNormal
 initializers.TruncatedNormal = {}
 
----Variance scale / n, n the fan in, the fan out or their mean.
+---Variance scale / n, n being the fan in, the fan out or their mean.
 ---@class keras.initializers.VarianceScaling: keras.initializers.Initializer
 ---@overload fun(options?: {scale?: number, mode?: string, distribution?: string, seed?: integer}): keras.initializers.VarianceScaling
 initializers.VarianceScaling = {}

@@ -31,7 +31,7 @@ end
 calls.none = {
   load_op_library = "It takes a compiled library: [extending.md](../../extending.md).",
   ["datasets.text.load_data"] = "It takes a text file: [models.md](../../howto/models.md).",
-  ["datasets.imdb.load_data"] = "It takes the reviews' file: "
+  ["datasets.imdb.load_data"] = "It takes the reviews' files: "
     .. "[datasets.md](../../howto/datasets.md).",
   ["datasets.cifar10.load_data"] = "It takes the data's files: "
     .. "[datasets.md](../../howto/datasets.md).",

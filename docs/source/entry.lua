@@ -66,14 +66,20 @@ function entry.call(name, code)
   return string.format("`%s` → %s", code, (gives:gsub("|", "\\|")))
 end
 
--- The meaning of an argument: its row's own words, else those for its name.
-local function meaning(owner, row)
+-- The words for an argument of a function. A method is headed by an object, "model:fit"; its words
+-- have the class, "Model:fit.epochs".
+local function words_for(owner, name)
   local short = owner:match("[^.]+$") or owner
-  local method = owner:match("[^.]+:[%w_]+$")
-  local found = row.says or words[(method or short) .. "." .. row[1]]
-    or words[short .. "." .. row[1]] or words[row[1]]
-  if not found then notes.problem("%s: nothing says what %s means: give its row `says`", owner,
-    row[1]) end
+  return words[short:gsub("^%l", string.upper) .. "." .. name] or words[short .. "." .. name]
+    or words[name]
+end
+
+-- The meaning of an argument: its own words, else the words for its name.
+local function meaning(owner, name, own)
+  local found = own or words_for(owner, name)
+  if not found then
+    notes.problem("%s: nothing says what %s means: give its row `says`", owner, name)
+  end
   return found or ""
 end
 
@@ -91,13 +97,14 @@ local function annotated(owner, text)
   if rest:find("^any%?? ") then kind, said = "any", rest:gsub("^any%?? ", "") -- words say the type
   else
     kind, said = rest:match("^(%b{}%??)%s*(.*)$")
+    if not kind then kind, said = rest:match("^(table%b<>%S*)%s*(.*)$") end
     if not kind then kind, said = rest:match("^(%S+)%s*(.*)$") end
   end
   kind = help.plain(kind)
   local optional = rest:find("^any%? ") or kind:find("%?$") or kind:find("|nil$") or name == "..."
   if kind == "any" and said ~= "" then kind, said = said, "" end
   if kind == "any[]" then kind, said = said ~= "" and "list of " .. said or "list", "" end
-  if said == "" then said = words[owner:match("[^.]+$") .. "." .. name] or words[name] or "" end
+  if said == "" and name ~= "..." then said = meaning(owner, name) end
   return {(name:gsub("^%.%.%.$", "…")), kind:gsub("%?$", ""):gsub("|nil$", ""),
     optional and "none" or "required", said}
 end
@@ -111,7 +118,7 @@ function entry.arguments(owner, about, kinds)
   local list = {}
   for i, row in ipairs(about.rows or {}) do
     local kind = kinds and kinds[row[1]] or help.type_text(row)
-    list[i] = {row[1], kind, default_of(row), meaning(owner, row)}
+    list[i] = {row[1], kind, default_of(row), meaning(owner, row[1], row.says)}
   end
   for i, text in ipairs(about.rows and {} or about.takes or {}) do
     list[i] = annotated(owner, text)

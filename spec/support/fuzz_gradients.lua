@@ -1,6 +1,6 @@
 -- Random programs, differentiated in every form. The forms are an eager tape, a tape around the
--- compiled function (a first and a second time), a tape inside of it, and ipu.gradients. The last
--- two also stand in a loop and in a branch. All must agree, and with central differences where no
+-- compiled function (a first and a second time), a tape inside of it, and ipu.gradients. The latter
+-- also stands in a loop and in a branch. All must agree, and with central differences where no
 -- gradient is stopped or replaced.
 --
 --   build/ipulua spec/support/fuzz_gradients.lua [first seed] [how many]

@@ -51,8 +51,7 @@ function value()
   return made
 end
 
--- Arguments: positional ones, then perhaps named ones, of which some have a name that the class
--- knows.
+-- Arguments: positional ones, then perhaps named ones. Some have a name that the class knows.
 local function arguments(rows)
   local list, n = {}, math.random(0, 3)
   for i = 1, n do list[i] = value() end
@@ -68,7 +67,7 @@ local function arguments(rows)
   return list, n
 end
 
--- What needs files, or is for the library itself.
+-- Names that need files, or are for the library itself.
 local skipped <const> = {
   load_model = true, reset_names = true, reduce = true, prepare = true, CallbackList = true,
   plot_model = true,
@@ -132,7 +131,7 @@ for _, name in ipairs{"compile", "fit", "evaluate", "predict", "train_on_batch",
 end
 table.sort(functions, function(a, b) return a[1] < b[1] end)
 
--- What an object made of odd arguments does with inputs is fuzzed, too.
+-- Objects made of odd arguments are called with inputs, too.
 local function use(what, made)
   if what == "layers.Input" or not class.of(made).__call then return end
   if what:find("^layers") then

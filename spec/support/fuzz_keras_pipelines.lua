@@ -1,5 +1,5 @@
--- Keras models at random, cut into stages at random: what `fit`, `evaluate` and `predict` of a
--- pipelined model give must have the bits of the same model on one IPU that accumulates gradients.
+-- Random Keras models, cut into random stages. Results of `fit`, `evaluate` and `predict` of a
+-- pipelined model must have the bits of the same model on one IPU that accumulates gradients.
 --
 --   build/ipulua spec/support/fuzz_keras_pipelines.lua [first seed] [how many]
 

@@ -1,7 +1,7 @@
--- Pipelines at random: stages with weights, state, loops, branches, dropout and calls of the
--- script, trained under every schedule, mapping, way of recomputing, offloading and sharing out.
--- All must have the bits of the plainest one, and (without dropout) the numbers of an eager loop
--- over micro-batches that adds up a tape's gradients.
+-- Random pipelines. Stages have weights, state, loops, branches, dropout and calls of the script.
+-- They are trained under every schedule, mapping, way of recomputing, offloading and sharing out.
+-- All must have the bits of the plainest one. Without dropout they must also have the numbers of an
+-- eager loop over micro-batches that adds up a tape's gradients.
 --
 --   build/ipulua spec/support/fuzz_pipelines.lua [first seed] [how many]
 
@@ -17,8 +17,8 @@ local below <const>, pick <const> = seeds.below, seeds.pick
 
 -- ------------------------------------------------ stages
 
--- What a stage does to h [rows, width]: f(e, h, x) with its own weights in e.w; x is what a skip
--- connection hands on.
+-- A stage's computation on h [rows, width]: f(e, h, x) with its own weights in e.w. x is the value
+-- of a skip connection.
 local blocks <const> = {
   {function(w, _, h) return ipu.tanh(h:matmul(w)) end},
   {function(w, _, h) return ipu.nn.relu(h * w[1] + w[2]) end},
@@ -458,7 +458,7 @@ local function refused(message)
   end
 end
 
--- What is wrong with the plan run in that way, if anything is; whether it ran.
+-- The fault of the plan run in that way, or nil; and whether it ran.
 local function problem(plan, plain, options)
   local ok, base = pcall(configured, plan, plain)
   if not ok then return "plainly: " .. base, false end

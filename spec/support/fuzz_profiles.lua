@@ -1,5 +1,5 @@
--- Prices of random programs of every kind, for random chips, sizes and settings: what the estimate,
--- profile.json, the summary and the trace say of one program must agree, and hold together in
+-- Prices of random programs of every kind, for random chips, sizes and settings. The estimate,
+-- profile.json, the summary and the trace of one program must agree. Each must be consistent in
 -- itself, as docs/reference/profile.md says.
 --
 --   build/ipulua spec/support/fuzz_profiles.lua [first seed] [how many]
@@ -217,7 +217,7 @@ end
 
 local of_tensors <const> = {variable = true, constant = true, activation = true, stash = true}
 
--- What is live at each step: nowhere more than at the peak.
+-- The live bytes at each step are nowhere more than at the peak.
 local function check_memory(check, p, steps, s)
   local held = rows_of(p.variables, p.variable_columns, p.strings)
   local all = 0

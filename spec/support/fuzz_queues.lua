@@ -1,8 +1,8 @@
--- Programs that take from infeeds, put into outfeeds and call the script in loops, loops without a
--- known end and branches, inside one another at random, beside a model of them in plain Lua. A
--- queue is taken from at several places. Elements and calls fail, datasets end, and then the next
--- run goes on where the failed one stopped. Compared: what was returned, what each outfeed holds,
--- what the script was told, how each run ended.
+-- Random programs that take from infeeds, put into outfeeds and call the script. They do so in
+-- loops, loops without a known end and branches, inside one another. A model in plain Lua gives the
+-- expected results. A queue is taken from at several places. Elements and calls fail, datasets end,
+-- and then the next run goes on where the failed one stopped. Compared: what was returned, what
+-- each outfeed holds, what the script was told, how each run ended.
 --
 --   build/ipulua spec/support/fuzz_queues.lua [first seed] [how many]
 

@@ -1,5 +1,5 @@
--- What generators of random programs share: numbers that are the same on every machine, and a run
--- over seeds from the command line.
+-- Code that generators of random programs share: numbers that are the same on every machine, and a
+-- run over seeds from the command line.
 
 local seeds = {}
 

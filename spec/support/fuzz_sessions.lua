@@ -1,6 +1,7 @@
--- Graphs at random, run by two sessions in random parts: fetches of any structure, feeds of any
--- batch, of values in the middle of the graph, too, runs that fail, new nodes between runs. Each
--- result has the bits of the same ops computed at once. problems(seed) gives what is wrong.
+-- Random graphs, run by two sessions in random parts. Fetches have any structure. Feeds have any
+-- batch, also of values in the middle of the graph. Some runs fail, and nodes are added between
+-- runs. Each result has the bits of the same ops computed at once. problems(seed) gives what is
+-- wrong.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -22,7 +23,7 @@ end
 
 local function bits(t) return t.dtype .. table.concat(t.shape, ",") .. core.to_bytes(t) end
 
--- What a node is for these feeds: fed, or computed from others at once.
+-- A node's value for these feeds: fed, or computed from others at once.
 local function value_of(node, feeds, known)
   if known[node] == nil then known[node] = feeds[node] or node.now end
   if known[node] == nil then
@@ -33,7 +34,7 @@ local function value_of(node, feeds, known)
   return known[node]
 end
 
--- The placeholders that must be fed, since nothing behind them is.
+-- The placeholders that must be fed, since no value after them is fed.
 local function missing(node, feeds, found)
   if feeds[node] then return found end
   if node.is_placeholder then found[node] = true end
@@ -80,7 +81,7 @@ local function differs(got, shape, feeds, known)
   end
 end
 
--- What is fed: all that the wanted need, perhaps a node in the middle, perhaps one too few.
+-- The feeds: all that the fetches need, perhaps a node in the middle, perhaps one too few.
 local function feeds_for(wanted, nodes, batch, seed)
   local feeds = {}
   if random(4) == 1 then

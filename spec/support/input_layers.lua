@@ -1,5 +1,5 @@
--- Random layers that prepare inputs, beside the same done number by number in plain Lua: called
--- eagerly, compiled, in a model, over a dataset and made again from their configurations.
+-- Random layers that prepare inputs, compared with plain Lua, number by number. They are called
+-- eagerly, compiled, in a model and over a dataset, and made again from their configurations.
 
 local chains = require "spec.support.dataset_chains"
 local class = require "ipulua.base.class"
@@ -180,7 +180,7 @@ local function size_of(p) return #p, #p[1], #p[1][1] end
 
 local function clamp(x, low, high) return math.min(math.max(x, low), high) end
 
--- What has no share isn't read.
+-- An element without a share isn't read.
 local function resized(p, h, w, interpolation)
   local height, width = size_of(p)
   return function(_, i, j)
@@ -317,7 +317,7 @@ local function shape_of(value)
   return table.concat(shape, ", ")
 end
 
--- What a tensor holds that it should not; nil where it is right.
+-- A wrong value of a tensor; nil if all are right.
 local function difference(got, want)
   local shape = table.concat(got.shape, ", ")
   if shape ~= shape_of(want) then return "[" .. shape .. "] for [" .. shape_of(want) .. "]" end
@@ -382,7 +382,7 @@ function cases.check(seed)
   if dtype ~= "int64" and dtype ~= "float64" then
     forms.model = not trains and function() return in_model(layer, x):predict(x) end or nil
   else
-    forms.compiled = nil -- what doesn't go to the device
+    forms.compiled = nil -- layers that don't go to the device
   end
   for form, f in pairs(forms) do
     local fine, result = pcall(f)

@@ -1,8 +1,9 @@
--- How a group of `make test` went. Arguments: its name, the stem of the files that it left
--- (.status: exit status and seconds; .printed; .results, by output.lua, of specs), the list of its
--- spec files, groups.txt, whether all of the group ran, the seconds that it may take, "none" where
--- nothing may be left out, and the build's folder. Prints failures, what was left out, and a line
--- with count and time; adds the count to `counts` beside the stem and JUnit's XML to <stem>.xml.
+-- How a group of `make test` went. Arguments: its name, the stem of the files that it left, the
+-- list of its spec files, and groups.txt. Then whether all of the group ran, the seconds that it
+-- may take, "none" if nothing may be left out, and the build's folder. Files are .status with exit
+-- status and seconds, .printed, and, of specs, .results by output.lua. Prints failures, pending
+-- cases, and a line with count and time. Adds the count to `counts` beside the stem, and JUnit's
+-- XML to <stem>.xml.
 local name <const>, stem <const>, list <const>, groups <const>, whole <const>, limit <const>,
   strict <const>, build <const> =
   table.unpack(arg, 1, 8)
@@ -110,8 +111,8 @@ end
 
 -- ------------------------------------------------ what may be left out, and what must be there
 
--- Whether a line of pendings.txt is about this build: "[sanitized]", "[without hdf5]". What
--- "[hardware]" lacks may be left out wherever it is.
+-- Whether a line of pendings.txt is about this build: "[sanitized]", "[without hdf5]". Cases that
+-- need "[hardware]" may be left out everywhere.
 local function applies(condition)
   if condition == "hardware" then return true end
   if strict == "none" then return false end

@@ -1,6 +1,6 @@
--- Layers and losses with arguments at random, for keras_oracle.py to compute again: keras_cases.lua
--- SEED COUNT FOLDER writes case-N.npz
--- (inputs, weights, results, a mask where there is one) and cases.json, which says what each is.
+-- Layers and losses with random arguments, for keras_oracle.py to compute again. keras_cases.lua
+-- SEED COUNT FOLDER writes case-N.npz, with inputs, weights, results, and a mask if there is one.
+-- cases.json describes each.
 
 local context = require "ipulua.keras.base.context"
 local ipu = require "ipulua"

@@ -1,5 +1,5 @@
--- A small example of each layer of keras.layers: arguments and inputs, for specs over all of them;
--- and for each argument a value unlike its default.
+-- A small example of each layer of keras.layers, arguments and inputs, for specs over all of them.
+-- Each argument has a value unlike its default.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -228,7 +228,7 @@ special["Cropping2D.cropping"] = {0, 1}
 for rank = 1, 3 do special["Conv" .. rank .. "DTranspose.strides"] = 3 end
 for rank = 1, 3 do special["ZeroPadding" .. rank .. "D.padding"] = 2 end
 
--- What has to be given beside an argument for it to matter.
+-- Arguments that must be given beside another one for it to matter.
 support.beside = {
   ["IntegerLookup.max_tokens"] = {pad_to_max_tokens = true},
     ["IntegerLookup.invert"] = {output_mode = "int"},

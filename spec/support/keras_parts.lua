@@ -1,6 +1,5 @@
 -- A small example of each loss, metric, optimizer, schedule, initializer, regularizer and
--- constraint, and a value unlike its default for each of their arguments, for specs over all of
--- them.
+-- constraint, for specs over all of them. Each argument has a value unlike its default.
 
 local ipu = require "ipulua"
 local class = require "ipulua.base.class"
@@ -115,7 +114,7 @@ function support.unlike(module, name, row)
   return value
 end
 
--- What has to be given beside an argument for it to matter.
+-- Arguments that must be given beside another one for it to matter.
 support.beside = {
   ["AUC.num_labels"] = {multi_label = true}, ["AUC.label_weights"] = {multi_label = true},
     ema_momentum = {use_ema = true, ema_overwrite_frequency = 1},

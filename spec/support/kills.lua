@@ -1,8 +1,7 @@
--- make kills: a training of several processes, one of which is killed at some moment, so many
--- times. Each time the launcher must end within seconds, no process may be left, and the training
--- must go on from its newest backup, on as many processes or on others, to the bits of one that
--- nobody killed.
--- usage: kills.lua [times]; the last line is "N passed, N failed".
+-- make kills: a training of several processes, repeated so many times. One process is killed at
+-- some moment. Each time the launcher must end within seconds, and no process may be left. The
+-- training must go on from its newest backup, on as many processes or on others, to the bits of one
+-- that nobody killed. usage: kills.lua [times]; the last line is "N passed, N failed".
 local command = require "spec.support.command"
 local processes = require "spec.support.processes"
 

@@ -1,7 +1,8 @@
--- Random models of all layers of keras.layers, with arguments unlike their defaults, through every
--- file that they can be in, and back in a fresh process. They have several inputs and outputs,
--- masks, shared layers, models inside of models, states, 16-bit policies and a script's own
--- classes. layer_files.lua write FOLDER FIRST LAST and read FOLDER FIRST LAST, a process each.
+-- Random models of all layers of keras.layers, with arguments unlike their defaults. They go
+-- through every kind of file that can hold them, and back in a fresh process. They have several
+-- inputs and outputs, masks, shared layers, models inside of models, states, 16-bit policies and a
+-- script's own classes. layer_files.lua write FOLDER FIRST LAST and read FOLDER FIRST LAST, a
+-- process each.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"
@@ -120,7 +121,7 @@ local function wrapped(symbols, call)
   return keras.Model{inputs = symbols, outputs = outputs}
 end
 
--- What is done with a layer: called, called twice (shared), called in a model inside of this one.
+-- The use of a layer: called, called twice (shared), called in a model inside of this one.
 local function use(name, layer, x, serial)
   local symbols = symbols_of(name, x, serial)
   local function call(given) return layers.call(name, layer, given, {}) end

@@ -12,7 +12,7 @@ function lua_modules.name(path)
   return (name:gsub("%.init$", ""))
 end
 
--- A file without its comments, of which some show how something is required.
+-- A file without its comments, since some show how something is required.
 local function code_of(path)
   local lines = {}
   for line in io.lines(path) do
@@ -31,14 +31,14 @@ function lua_modules.all()
   return all
 end
 
--- What follows `require`: a literal, a literal that a name is put behind, anything else.
+-- The argument of `require`: a literal, a literal with a name added, anything else.
 local function argument(text)
   local quoted, behind = text:match('^%s*[%(,]?%s*"([^"]*)"%s*(%.?%.?)')
   if not quoted then return nil end
   return quoted, behind == ".."
 end
 
--- Those of all whose names begin with a prefix: "ipulua.keras.layers." of a computed require.
+-- The modules whose names begin with a prefix: "ipulua.keras.layers." of a computed require.
 local function below(all, prefix, found)
   for name in pairs(all) do
     if name:sub(1, #prefix) == prefix then found[name] = true end

@@ -1,6 +1,6 @@
-/* The memory plan against its definition, read naively: in the plan's order (by size, or what is
- * live at the fullest step first; large plans by birth) each buffer gets the lowest offset that
- * is free all its life. */
+/* The memory plan against its definition, read naively. In the plan's order each buffer gets the
+ * lowest offset that is free all its life. The order is by size, or with the buffers of the fullest
+ * step first. In large plans it is by birth. */
 #include <stdio.h>
 #include <stdlib.h>
 

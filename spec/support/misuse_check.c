@@ -111,8 +111,8 @@ static bool is_too_large(const char *message) {
   return *at == ']' && count * 8 > 0x1p47;
 }
 
-/* Words that may name the fault: the changed operand's name, dtype or a number of it, or another
- * operand's shape or an attribute that it doesn't go with. */
+/* Words that may name the fault: the name, dtype or a number of the changed operand. Others are
+ * another operand's shape, or an attribute that it doesn't fit. */
 static bool names_something(const BadCall *c, const char *message) {
   const OpDef *op = c->sample->op;
   if (is_too_large(message)) return true;
@@ -146,8 +146,8 @@ static bool is_small(const Node *n) {
   return count <= MAX_ELEMENTS && (!n->op->scratch || n->op->scratch(n) < 1u << 22);
 }
 
-/* Calls that fail at run time alone, by a value of an operand, which is told, or by the number of
- * replicas, which is an attribute. All else infer could have known. */
+/* Calls that fail at run time alone. The cause is a value of an operand, which is told, or the
+ * number of replicas, which is an attribute. All else infer could have known. */
 static void check_failure(const BadCall *c, const Error *e, Tensor *const *in) {
   const OpDef *op = c->sample->op;
   const char *reason = after_name(c, e->message);

@@ -1,6 +1,6 @@
--- Random models, compiled and trained a little, through every file that they can be in: each brings
--- back the same bits, goes on training to the same bits, and (ONNX) computes the same.
--- problems(seed, folder) gives what is wrong with one model.
+-- Random models, compiled and trained a little, through every kind of file that can hold them. Each
+-- file brings back the same bits, and training goes on to the same bits. An ONNX file computes the
+-- same. problems(seed, folder) gives what is wrong with one model.
 
 local exports = require "spec.support.onnx_exports"
 local ipu = require "ipulua"

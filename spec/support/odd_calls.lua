@@ -106,7 +106,7 @@ local function check(what, message)
   told[kind] = true
 end
 
--- What the library makes is shown by what it is; an argument that comes back may be anything, and
+-- Objects of the library are shown by their kind. An argument that comes back may be anything, and
 -- lists are Lua's.
 local function check_shown(what, result, arguments)
   if type(result) ~= "table" and type(result) ~= "userdata" then return end

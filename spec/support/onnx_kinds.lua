@@ -495,7 +495,7 @@ function kinds.pool()
   a.kernel_shape = kernel
   -- of means onnxruntime divides by more than ONNX' text says
   if op == "MaxPool" and not a.auto_pad then a.ceil_mode = below(2) end
-  -- and has windows that lie behind the image or begin in its pads there
+  -- and has windows that lie after the image or begin in its last pads
   for i = 1, a.ceil_mode == 1 and rank or 0 do
     if a.strides then a.strides[i] = math.min(a.strides[i], kernel[i]) end
     if a.pads then a.pads[rank + i] = 0 end

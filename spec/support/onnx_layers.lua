@@ -1,5 +1,5 @@
--- Every layer of keras.layers under each policy, as a model that onnx.export writes, for a batch of
--- its own and for any batch; the file is read again and run. onnx_types.py looks at the files.
+-- Every layer of keras.layers under each policy, as a model that onnx.export writes, for one batch
+-- size and for any. The file is read again and run. onnx_types.py looks at the files.
 
 local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"

@@ -1,6 +1,6 @@
--- Functional graphs at random, as onnx.export writes them for any batch: layers of every family,
--- merges, several inputs and outputs, layers and models that are used twice, models in models,
--- functions of one's own, odd names.
+-- Random functional graphs, as onnx.export writes them for any batch. They have layers of every
+-- family, merges, several inputs and outputs, and layers and models that are used twice. Some have
+-- models in models, own functions, or odd names.
 
 local command = require "spec.support.command"
 local exports = require "spec.support.onnx_exports"

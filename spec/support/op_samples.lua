@@ -1,4 +1,4 @@
--- What an op may be called with, from its row's sample (src/graph/op.h says how they are written).
+-- Arguments of an op, from its row's sample (src/graph/op.h explains samples).
 
 local ipu = require "ipulua"
 

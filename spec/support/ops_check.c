@@ -1,10 +1,14 @@
 /* The sweep over the registry: each row is asked the same questions about each of its samples.
+ *
  *   runs         float64 evaluation succeeds
  *   gradient     autodiff's against central differences in float64, with random upstream weights
- *   dtypes every dtype that the row takes against float64 (integers: int64) on the same rounded
- * operands threads a team of one and of two: equal bits in place over an operand as the row allows:
- * equal bits cost a row with a cost gives finite cycles, none only for views and empty tensors
+ *   dtypes       every dtype that the row takes against float64 (integers: int64), on the same
+ *                rounded operands
+ *   threads      a team of one and of two: equal bits
+ *   in place     over an operand as the row allows: equal bits
+ *   cost         a row with a cost gives finite cycles, none only for views and empty tensors
  *   refusals     any dtype gives a result or an error, never a crash
+ *
  * Arguments name rows; without them all are swept. */
 #include <math.h>
 #include <stdio.h>

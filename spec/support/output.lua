@@ -1,7 +1,6 @@
 -- busted's output for `make test`: failing specs with their messages, at the end "N passed, N
--- failed". With -Xoutput FILE each case is a line of that file, as it ends, and judge.lua tells
--- from it how the group went: what a spec prints counts for nothing, and a run that ends early
--- lacks the last line.
+-- failed". With -Xoutput FILE each case is a line of that file, as it ends. judge.lua reads it:
+-- text that a spec prints doesn't count, and a run that ends early lacks the last line.
 local base = require "busted.outputHandlers.base"
 local busted = require "busted"
 local pretty = require "pl.pretty"

@@ -1,8 +1,8 @@
--- Loaded before a script (ipulua -l spec.support.plans): every program that it compiles must be
--- planned into at most a tenth more memory than is live at one of its steps.
+-- Loaded before a script (ipulua -l spec.support.plans). The plan of each program that it compiles
+-- may take a tenth more memory than the fullest step, and no more.
 local core = require "ipulua.core"
 
--- what starts at multiples of 64 bytes matters in small plans
+-- starts at multiples of 64 bytes matter in small plans
 local SLACK <const>, ALIGNMENT <const> = 1.1, 4096
 
 local trace_end = core.trace_end

@@ -397,8 +397,8 @@ end
 
 -- {name, the op, its composition, steps that the composition has more, cycles of a worker for a
 -- vector of 8 bytes that it has more}. A step saved is 250 cycles, and a vertex less that is
--- entered: six workers of 29 cycles at most, and 11. The vectors' are PopLibs' estimates:
--- sub 3 and square 2 for 3, mul 3 and sigmoid 12 for 11, abs 2, add 3 and div 10 for 11.
+-- entered: six workers of 29 cycles at most, and 11. The vectors' are PopLibs' estimates. sub 3 and
+-- square 2 stand for 3, mul 3 and sigmoid 12 for 11, and abs 2, add 3 and div 10 for 11.
 local made_of <const> = {
   {"bias_add", function(x, b) return ipu.nn.bias_add(x, b) end, function(x, b) return x + b end,
     0, 0},

@@ -1,5 +1,5 @@
 -- Random trainings that are stopped in their midst and resumed by BackupAndRestore, beside the same
--- that go through: the weights, the optimizer's state and the last epochs' logs have the same bits.
+-- without a stop. The weights, the optimizer's state and the last epochs' logs have the same bits.
 --
 --   build/ipulua spec/support/random_resumes.lua [first seed] [how many]
 

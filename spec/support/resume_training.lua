@@ -1,6 +1,7 @@
 -- A training that can be stopped: resume_training.lua KIND BACKUP WEIGHTS STOP FREQ. After STOP
--- batch calls (0: never) the process kills itself, after -STOP it presses Ctrl-C, after testSTOP of
--- a validation's batch calls too; WEIGHTS gets the weights at the end, and the history is printed.
+-- batch calls (0: never) the process kills itself. With -STOP it presses Ctrl-C, and with testSTOP
+-- it counts a validation's batch calls. WEIGHTS gets the weights at the end, and the history is
+-- printed.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local kind, backup, weights, stop, freq = arg[1], arg[2], arg[3], tonumber(arg[4]) or 0, arg[5]

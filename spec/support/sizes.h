@@ -17,7 +17,7 @@ typedef struct Form {
 } Form;
 
 /* The extents that change: all first ones that equal the first operand's, all last ones, only the
- * first operand's, or all that equal the first one. */
+ * first operand's, or all that equal it. */
 typedef enum Strategy {
   LEADING_EQUAL,
   LAST_EQUAL,

@@ -1,17 +1,14 @@
-/* Every row of the registry at the sizes where the code takes another way: its samples are
- * stretched until they lie just below, at and above the counts at which chunks, blocks and panels
- * begin (TARGETS), and asked:
+/* Every row of the registry at the sizes where the code takes another way. Its samples are stretched
+ * until they lie just below, at and above the counts at which chunks, blocks and panels begin
+ * (TARGETS). Then four facts are checked.
  *
- * - threads: teams of 1, 2, 3 and 17 give equal bits;
+ *   threads      teams of 1, 2, 3 and 17 give equal bits
+ *   slices       the rows of a batch give the results that they give alone, if they do in a batch of 3
+ *   derivative   the gradient along a random direction is the difference quotient, in float64
+ *   broadcasts   operands of any broadcast give the bits of whole operands
  *
- * - slices: the rows of a batch give what they give alone, where that is so of a batch of 3;
- *
- * - derivative: the gradient along a random direction is the difference quotient, in float64;
- *
- * - broadcasts: operands of any broadcast give the bits of whole operands.
- *
- * A row that no sample of is stretched above STRETCHED elements needs one in sizes_own, or its name
- * in sizes_small. Some rows are compared with plain loops besides (sizes_plain.c). Arguments name
+ * If no sample of a row is stretched above STRETCHED elements, the row needs one in sizes_own, or its
+ * name in sizes_small. Some rows are also compared with plain loops (sizes_plain.c). Arguments name
  * rows. */
 #include <math.h>
 #include <stdio.h>

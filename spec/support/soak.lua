@@ -1,7 +1,7 @@
 -- Trainings of every kind that go on and on, and what is held meanwhile. spec/engine/soak_spec.lua
 -- asserts the counts of short runs. As a script, `ipulua spec/support/soak.lua MINUTES KIND` (`make
--- soak`), one kind runs for so long, or 10,000 times where it makes and drops things; the line that
--- it prints says how memory and time change by the step.
+-- soak`), one kind runs for so long. Kinds that make and drop things run 10,000 times. The printed
+-- line says how memory and time change by the step.
 
 local ipu = require "ipulua"
 local config = require "ipulua.config"
@@ -148,8 +148,8 @@ end
 
 -- ------------------------------------------------ the prompt
 
--- What somebody types, a line a text: globals, functions traced anew, results that are shown, help,
--- a mistake, a loop of two lines.
+-- Typed lines, a text each: globals, functions traced anew, results that are shown, help, a
+-- mistake, a loop of two lines.
 local typed <const> = {
   "x = ipu.ones{2, 3} * %d", "x", "f = ipu.func(function(a) return a + %d end)", "f(x)",
   "ipu.Variable(x)", "help(ipu.matmul)", "x:matmul(x)", "for i = 1, 2 do", "print(i) end",

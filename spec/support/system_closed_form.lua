@@ -8,8 +8,8 @@ local system_program = require "spec.support.system_program"
 
 local runner = {}
 
--- What is called by a name in words is what has it in the case; where nothing has, the only one
--- that there is.
+-- A name in words stands for the object of that name in the case. If none has it, it stands for the
+-- only one that there is.
 local function named(list, name) return list[name] or list[next(list)] end
 
 -- "apply_gradients([(next(infeed), w)]) with SGD(0.5)": the names of a queue and a variable, and

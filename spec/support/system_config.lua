@@ -1,5 +1,5 @@
--- Runs a conformance case of kind "config": a list of steps on an IPUConfig, each with what must
--- come out or which error it must raise. The cases restate tests made on the IPU Model.
+-- Runs a conformance case of kind "config". It is a list of steps on an IPUConfig, each with its
+-- expected result or error. The cases restate tests made on the IPU Model.
 
 local config = require "ipulua.config"
 local json = require "ipulua.base.json"
@@ -50,7 +50,7 @@ local function get(cfg, step)
   expect(step, t[key])
 end
 
--- What each step does; `at` holds the configurations: cfg, copy, second.
+-- The steps by kind; `at` holds the configurations: cfg, copy, second.
 local steps = {}
 
 function steps.set(at, step) set(at.cfg, step) end

@@ -124,7 +124,7 @@ end
 
 local function replicas(state) return (state.case.setup or {}).replicas or 1 end
 
--- What fit and the others are given: tensors for finite data, a dataset for endless ones.
+-- The data for fit and the others: tensors for finite data, a dataset for endless ones.
 local function feed(state, step, name)
   local d = (state.case.data or {})[name]
   -- words that stand for something that is no data

@@ -1,6 +1,6 @@
 -- Runs a conformance case of kind "program": variables, queues and programs from tables, then its
--- steps in order. How a program of a kind is built is in `kinds`; what an operation means in `ops`;
--- what a step does in `steps`.
+-- steps in order. `kinds` builds a program of each kind, `ops` has the operations, `steps` the
+-- steps.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -647,7 +647,7 @@ function steps.report(_, step)
   end
 end
 
--- What comes after a step when its error may also come then.
+-- The step that follows a step whose error may also come then.
 local next_phase <const> = {construct = "init", init = "compile", compile = "run"}
 
 local function acceptable(phases, name)

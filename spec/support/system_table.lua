@@ -60,7 +60,7 @@ local function is_issued_last_first(order)
   return true
 end
 
--- What a row says of a fact, by its key.
+-- A row's value of a fact, by its key.
 local facts = {
   count_must_be_multiple_of = function(row) return timetable(row).count_multiple end,
   depth_per_stage = function(row) return timetable(row).stash_depth end,

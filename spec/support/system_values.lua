@@ -40,7 +40,7 @@ local function filled(fill, i, j)
   error("unknown fill")
 end
 
--- What a device field makes of a number: wrapped unsigned bytes, truth values.
+-- A number in a field of a device's dtype: wrapped unsigned bytes, truth values.
 local function stored(x, dtype)
   if dtype == "u8" then return math.floor(x) % 256 end
   if dtype == "bool" then return x ~= 0 and x ~= false and 1 or 0 end

@@ -428,9 +428,8 @@ static void check_shards(void) {
 }
 
 /* Two updates of 780 columns in float32, a vector of 8 bytes on each of 390 tiles. Two tables that
- * are added up afterwards would cost more than both on one tile. They take a step of 250 cycles, 2
- * x 12 bytes at 4 a cycle, and six workers of 18 and 2 x 12 cycles (PL's estimator of an
- * update). */
+ * are added up afterwards would cost more than both on one tile. They take a step of 250 cycles, 24
+ * bytes at 4 a cycle, and six workers of 18 + 24 cycles (PL's estimator of an update). */
 static void check_few_updates(const Target *t) {
   Cost c = cost_scatter(t, F32, 50, 780, 2);
   int64_t x[] = {50, 780, 2};

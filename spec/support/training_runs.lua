@@ -1,6 +1,5 @@
--- Random trainings of a linear model beside the same done in plain Lua: the weights and logs of
--- each epoch, the calls of callbacks, and what the library's own callbacks do by the logs that they
--- get.
+-- Random trainings of a linear model, compared with plain Lua. Weights and logs of each epoch must
+-- agree, and calls of callbacks, and the actions of the library's own callbacks.
 
 local chains = require "spec.support.dataset_chains"
 local config = require "ipulua.config"
@@ -97,7 +96,7 @@ function runs.case(seed)
   c.validates_always = c.validation ~= "none" and c.freq == 1
   local n = c.steps * c.batch * c.replicas + c.rest
   c.data = draw_data(random, c, n)
-  -- a split takes the end of all, the same share of which is this
+  -- a split takes the end of all samples, and this is the same share
   c.held = draw_data(random, c, c.validation == "split" and n
     or c.validation_steps * c.batch + c.held_rest)
   c.callbacks = draw_callbacks(random, c)
@@ -333,7 +332,7 @@ function rules.stopping(o, s, epoch, logs, weights)
   end
 end
 
--- The rate behind the epoch.
+-- The rate after the epoch.
 function rules.plateau(o, s, logs, rate)
   s.best = s.best or (is_max(o) and -math.huge or math.huge)
   s.cooldown, s.wait = s.cooldown or 0, s.wait or 0
@@ -599,8 +598,8 @@ local function fault_of(at)
   return Fault()
 end
 
--- Weights, history and CSV file of a run that begins anew with a backup when a callback fails,
--- which it does after each of these numbers of calls.
+-- Weights, history and CSV file of a run that begins anew with a backup when a callback fails. It
+-- fails after each of these numbers of calls.
 local function run_resumed(c, folder, freq, faults)
   core.make_folder(folder)
   local history, weights

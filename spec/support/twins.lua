@@ -1,7 +1,7 @@
 -- Code that stands twice: `make lint`. A twin is a run of six or more lines of src and lua that
--- stands at another place, too, the same to the letter but for white space and comments. How many
--- lines stand again is held to a limit, which only ever falls: whoever removes a twin lowers it.
--- LIST=yes prints every twin. Arguments: the folder that src and lua are in, and the limit.
+-- stands at another place, too. White space and comments don't count. How many lines stand again is
+-- held to a limit, which only ever falls: whoever removes a twin lowers it. LIST=yes prints every
+-- twin. Arguments: the folder that src and lua are in, and the limit.
 package.path = "./?.lua;" .. package.path
 local sources = require "spec.support.sources"
 

@@ -1,6 +1,7 @@
 -- Functions and data of src that their file offers to others, and that nobody else takes: `make
--- lint` gives the objects. Such a one is static, or it goes. What the check programs alone take is
--- listed here, with the reason; CHECKS=yes prints what they take beside its own file.
+-- lint` gives the objects. Such a one is static, or it goes. Functions that the check programs
+-- alone take are listed here, with the reason. CHECKS=yes prints functions that they take beside
+-- the function's own file.
 package.path = "./?.lua;" .. package.path
 local sources = require "spec.support.sources"
 

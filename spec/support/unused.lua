@@ -1,6 +1,6 @@
 -- Functions of lua/ipulua that nobody calls: `make lint`. A function of a module or a class is used
--- where its name stands in another line of the library or of its C, or in the references, which say
--- what scripts call. Fails when there is one.
+-- if its name stands in another line of the library or of its C. The references, which list the
+-- functions for scripts, count, too. Fails when there is one.
 package.path = "./?.lua;" .. package.path
 local lua_modules = require "spec.support.lua_modules"
 local sources = require "spec.support.sources"
@@ -18,7 +18,7 @@ for name in pairs(all) do modules[#modules + 1] = name end
 table.sort(modules)
 for _, name in ipairs(modules) do count_words(all[name].code) end
 for _, path in ipairs(lines_of "find src -name '*.c' -o -name '*.h'") do count_words(read(path)) end
--- what scripts call
+-- functions for scripts
 for _, path in ipairs(lines_of "find docs -name '*.md'") do count_words(read(path)) end
 
 -- Modules that the public names offer as a whole: scripts call their functions.

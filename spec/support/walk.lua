@@ -1,7 +1,7 @@
--- `make walk`: from model:fit to a kernel, and from a pipeline to its price, as lists of files:
--- those whose functions are open when the first kernel (the first price of an op) is entered, the
--- outermost first. Prints both; with --write they replace those of docs/architecture.md, with
--- --check they must be those.
+-- `make walk`: from model:fit to a kernel, and from a pipeline to its price, as lists of files.
+-- Functions of these files are open when the first kernel, or the first price of an op, is entered.
+-- The outermost file is first. Prints both. With --write they replace the lists in
+-- docs/architecture.md, with --check they must be equal.
 --
 --   LD_PRELOAD=build-walk/walk.so build-walk/ipulua --threads 1 spec/support/walk.lua [option]
 

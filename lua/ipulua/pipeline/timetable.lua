@@ -17,14 +17,13 @@ local timetable = {}
 
 ---@class Timetable
 ---@field count integer micro-batches
----@field count_multiple integer what their number must be a multiple of
+---@field count_multiple integer a divisor that their number must have
 ---@field time_steps integer
 ---@field stash_depth integer[] by stage
 ---@field order table[] time steps, each a list of {ipu, kind, stage, micro_batch}
----@field utilisation number share of the IPUs' slots that do something; compiled: of their time
+---@field utilisation number share of the IPUs' slots with a pass; if compiled, of their time
 ---@field timing string steps, or dependencies
----@field span number how long all takes; of a schedule alone in passes of one length, compiled in
---- cycles
+---@field span number time of a run, in cycles; of a schedule alone in passes of one length
 ---@field stage_ops table[]? by stage {forward =, backward =}
 ---@field stage_bytes integer[]? by stage: weights, and activations that wait
 ---@field stage_cycles number[]? by stage: forward and backward pass of a micro-batch

@@ -134,9 +134,9 @@ end
 
 local rows <const> = {
   {"log_dir", "string", "logs"}, {"histogram_freq", "integer", 0, range = "[0, inf)"},
-  {"write_graph", "boolean", true, says = "changes nothing"},
-  {"write_images", "boolean", false, says = "changes nothing"},
-    {"write_steps_per_second", "boolean", false},
+  {"write_graph", "boolean", true, says = "write the graph of the model's layers"},
+  {"write_images", "boolean", false, says = "write pictures beside the histograms of weights"},
+  {"write_steps_per_second", "boolean", false},
   {"update_freq", {"string", "integer"}, "epoch", of = "\"epoch\", \"batch\" or integer ≥ 1",
     says = "steps", check = function(x)
       if x ~= "epoch" and x ~= "batch" and (type(x) == "string" or x < 1) then

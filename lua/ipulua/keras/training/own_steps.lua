@@ -37,7 +37,7 @@ end
 ---Errors: a model that was not compiled: `model:train_step(x, x)`
 ---@param x any tensor or table of tensors
 ---@param y any tensor or table of tensors
----@param sample_weight any? tensor, a factor for each sample
+---@param sample_weight userdata? a factor for each sample
 ---@return table<string, userdata>
 function methods:train_step(x, y, sample_weight)
   if not (tracing.is_active() or eagerly.is_running()) then
@@ -53,7 +53,7 @@ end
 ---Errors: a model that was not compiled: `model:test_step(x, x)`
 ---@param x any tensor or table of tensors
 ---@param y any tensor or table of tensors
----@param sample_weight any? tensor, a factor for each sample
+---@param sample_weight userdata? a factor for each sample
 ---@return table<string, userdata>
 function methods:test_step(x, y, sample_weight)
   if not (tracing.is_active() or eagerly.is_running()) then
@@ -80,7 +80,7 @@ end
 ---@param x any tensor or table of tensors
 ---@param y any tensor or table of tensors
 ---@param y_pred any tensor or table of tensors
----@param sample_weight any? tensor, a factor for each sample
+---@param sample_weight userdata? a factor for each sample
 ---@return userdata
 function methods:compute_loss(x, y, y_pred, sample_weight)
   if y_pred == nil then
