@@ -138,6 +138,11 @@ int ipu_archive_tensor(ipu_context *c, const ipu_archive *a, const char *name, i
 const char *ipu_op_name(int index);
 /* A sentence; NULL if there is no such op. Static. */
 const char *ipu_op_summary(const char *op);
+/* For languages in which numbers stand for tensors: the dtype of a number for an input, from 0.
+ * Positions are "int32", a condition "bool". Any other input gives beside; "" if that is NULL.
+ * beside: the dtype of the first tensor at such another input. "" for NULL, what is no op, and a
+ * dtype that there is not. Static. */
+const char *ipu_op_number_dtype(const char *op, int input, const char *beside);
 /* Computes now; each result is yours. */
 int ipu_apply(ipu_context *c, const char *op, ipu_tensor *const *inputs, int input_count,
               const char *attributes, ipu_tensor **outputs, int capacity, int *output_count);

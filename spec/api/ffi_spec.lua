@@ -16,7 +16,7 @@ end
 describe("ipulua.ffi under LuaJIT #ffi", function()
   for _, section in ipairs{"tensors", "arrays", "json", "functions", "dropped", "coroutines",
     "models", "leaks", "ending",
-    "loading", "limits", "captures", "counts"} do
+    "loading", "limits", "captures", "counts", "numbers", "fields"} do
     run_if(section, function()
       local r = session(section)
       assert.equal("", r.err)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "scratch.h"
@@ -258,6 +259,17 @@ static void check_ops(ipu_context *c) {
           "no attribute 'axes'; it has none");
   EXPECT(c, ipu_op_name(0) && !ipu_op_name(100000) && ipu_op_summary("matmul") &&
                 !ipu_op_summary("no such op"));
+  static const char *const numbers[][4] = {
+      /* op, input, beside, the number's dtype */
+      {"add", "1", "float16", "float16"}, {"add", "1", NULL, ""},
+      {"where", "0", "float32", "bool"},  {"where", "2", "int8", "int8"},
+      {"gather", "1", NULL, "int32"},     {"gather", "-1", "int8", "int8"},
+      {"gather", "99", "int8", "int8"},   {"add", "0", "float9", ""},
+      {"no such op", "0", "int8", ""},    {NULL, "0", "int8", ""}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const char *dtype = ipu_op_number_dtype(numbers[i][0], atoi(numbers[i][1]), numbers[i][2]);
+    count(!strcmp(dtype, numbers[i][3]), "ipu_op_number_dtype", dtype);
+  }
   ipu_tensor_free(x), ipu_tensor_free(y);
 }
 
@@ -598,6 +610,75 @@ static void check_threads(ipu_context *c) {
   EXPECT(c, result[0] != 0 && result[0] == result[1] && result[1] == result[2]);
 }
 
+/* A context is used by one thread after another. Its functions of Lua are called by whichever thread
+ * calls the library. Threads of the library read ahead meanwhile. 1 + 2 + … + 40 = 820. */
+static void *make_context(void *out) {
+  const char *text;
+  if (ipu_context_new(out)) return NULL;
+  OK_(*(ipu_context **)out, ipu_run_lua(*(ipu_context **)out, "ipu = require 'ipulua'", &text));
+  return NULL;
+}
+
+static void *read_generator(void *context) {
+  const char *text;
+  OK_(context,
+      ipu_run_lua(context,
+                  "local function numbers() local i = 0 return function() i = i + 1 "
+                  "return i <= 40 and ipu.tensor(i + 0.0) or nil end end "
+                  "local sum = 0 for x in ipu.data.from_generator(numbers, {output_types = "
+                  "'float32', output_shapes = {}}):prefetch(3):iter() do sum = sum + x:item() end "
+                  "return sum",
+                  &text));
+  EXPECT((ipu_context *)context, !strcmp(text, "820.0"));
+  return NULL;
+}
+
+static void check_changing_threads(void) {
+  ipu_context *c = NULL;
+  pthread_t maker, reader;
+  pthread_create(&maker, NULL, make_context, &c);
+  pthread_join(maker, NULL);
+  pthread_create(&reader, NULL, read_generator, c);
+  pthread_join(reader, NULL);
+  read_generator(c);
+  ipu_context_free(c);
+}
+
+#ifndef __SANITIZE_THREAD__
+/* The child of a fork has none of a context's threads: it computes without them. */
+static int compute_in_child(ipu_context *c, ipu_tensor *x, ipu_tensor *y) {
+  ipu_tensor *z = NULL;
+  ipu_context *own = NULL;
+  alarm(60); /* a child that waits for its parent's threads ends by this signal */
+  if (ipu_apply(c, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &z, 1, NULL)) return 1;
+  if (memcmp(ipu_tensor_data(y), ipu_tensor_data(z), ipu_tensor_bytes(y)) != 0) return 2;
+  ipu_context_free(c);
+  ipu_tensor_free(z);
+  if (ipu_context_new(&own) || ipu_set_threads(own, 2)) return 3;
+  if (ipu_apply(own, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &z, 1, NULL)) return 4;
+  if (memcmp(ipu_tensor_data(y), ipu_tensor_data(z), ipu_tensor_bytes(y)) != 0) return 5;
+  ipu_context_free(own);
+  return 0;
+}
+
+static void check_fork(void) {
+  ipu_context *c;
+  ipu_tensor *x, *y;
+  int status = -1;
+  if (ipu_context_new(&c)) return;
+  OK_(c, ipu_set_threads(c, 2));
+  OK_(c, ipu_set_seed(c, 1));
+  OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [500, 500]}", &x, 1, NULL));
+  OK_(c, ipu_apply(c, "matmul", (ipu_tensor *[]){x, x}, 2, NULL, &y, 1, NULL));
+  pid_t child = fork();
+  if (child == 0) _exit(compute_in_child(c, x, y));
+  EXPECT(c, child > 0 && waitpid(child, &status, 0) == child);
+  EXPECT(c, WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ipu_tensor_free(x), ipu_tensor_free(y);
+  ipu_context_free(c);
+}
+#endif
+
 static void check_null(void) {
   ipu_tensor_free(NULL), ipu_archive_free(NULL), ipu_variable_free(NULL), ipu_builder_free(NULL);
   ipu_function_free(NULL), ipu_model_free(NULL), ipu_context_free(NULL);
@@ -750,6 +831,10 @@ int main(void) {
   check_options(c);
   check_emptied(c);
   check_threads(c);
+  check_changing_threads();
+#ifndef __SANITIZE_THREAD__ /* it ends the child of a process with threads that makes another */
+  check_fork();
+#endif
   ipu_context_free(c);
   count(rmdir(folder) == 0, "files", "none is left");
   printf("%d passed, %d failed\n", passed, failed);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "data/benchmark.h"
 #include "data/dataset.h"
 #include "data/digits.h"
@@ -859,7 +860,8 @@ static void check_refusals(void) {
       batched(&e, windows(&e, numbers(&e, 3), 2, 0, 1, true), 2, true), &e,
       "batch: component 0 is itself a dataset (see window): flatten it with flat_map first");
   refused_with(joined(&e, numbers(&e, 3), slices(&e, 3)), &e,
-               "concatenate: elements of 1 and of 2 components");
+               "concatenate: the first dataset has elements of 1 component, the second of 2; "
+               "both need the same number");
   refused_with(joined(&e, numbers(&e, 3), mapped(&e, numbers(&e, 3), 0, 0, -1)), &e,
                "concatenate: component 0 is int64[] in the first dataset, float32[] in the second");
   refused_with(mapped(&e, vectors(&e, 3, 0), 0, 0, -1), &e,
@@ -1156,8 +1158,8 @@ static void check_engine(const Setup *two) {
     if (round >= 6) d = repeated(&e, d, -1); /* endless: has to be cancelled */
     x->it = open_at(&e, d, two);
     dataset_release(d);
-    pthread_t thread;
-    pthread_create(&thread, NULL, engine_main, x);
+    Thread thread;
+    thread_create(&thread, engine_main, x);
     if (round < 6) {
       host_calls_wait(two->host, engine_done, x);
       CHECK(x->error.status == OK && x->text.text[x->text.used - 1] == '.');
@@ -1165,7 +1167,7 @@ static void check_engine(const Setup *two) {
       for (int i = 0; i < 20; i++) host_calls_serve(two->host), usleep(100);
       iterator_cancel(x->it);
     }
-    pthread_join(thread, NULL);
+    pthread_join(thread.id, NULL);
     if (round >= 6) CHECK(x->error.status == ERR_CANCELLED);
     iterator_close(x->it);
     host_calls_serve(two->host);
@@ -1247,12 +1249,12 @@ static void check_two_readers(const Setup *two) {
   Error e = {.status = OK};
   Dataset *d = mapped(&e, numbers(&e, 200), 4, 0, -1);
   Engine *x = calloc(2, sizeof *x);
-  pthread_t thread[2];
+  Thread thread[2];
   for (int i = 0; i < 2; i++) {
     x[i].it = open_at(&e, d, two), x[i].host = two->host, x[i].max = 300;
-    pthread_create(&thread[i], NULL, engine_main, &x[i]);
+    thread_create(&thread[i], engine_main, &x[i]);
   }
-  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL), iterator_close(x[i].it);
+  for (int i = 0; i < 2; i++) pthread_join(thread[i].id, NULL), iterator_close(x[i].it);
   CHECK_TEXT(x[0].text.text, x[1].text.text);
   CHECK(element_count(&x[0].text) == 200);
   free(x);

@@ -260,6 +260,33 @@ function sections.counts()
   assert(#results == 300 and tostring(results[299]) == "[ 598. -598.]")
 end
 
+-- A number has the dtype of the tensors beside it, as in Lua 5.4. A condition's dtype, bool, isn't
+-- meant, nor the int32 of positions.
+function sections.numbers()
+  local both, t = ipu.tensor({1, 0}, "bool"), ipu.tensor({5, 6}, "int32")
+  local function shown(x) return x.dtype .. " " .. tostring(x) end
+  assert(shown(ipu.where(both, 1.5, 2)) == "float32 [1.5 2. ]")
+  assert(shown(ipu.where(both, t, -1)) == "int32 [ 5 -1]")
+  assert(shown(ipu.where({false, true}, -1, t)) == "int32 [ 5 -1]")
+  assert(shown(ipu.gather(ipu.tensor{5, 6, 7}, {0, 2})) == "float32 [5. 7.]")
+  assert(shown(ipu.one_hot({1}, {depth = 2})) == "float32 [[0. 1.]]")
+  assert(shown(t - 1) == "int32 [4 5]")
+  local positive = ipu.func(function(x)
+    return ipu.where(ipu.greater(x, 0), x, 0.5) + ipu.gather(x, {1, 0})
+  end)
+  assert(shown(positive(ipu.tensor{-1, 5})) == "float32 [5.5 4. ]")
+end
+
+-- The elements that are read are the tensor's, whatever a script writes into its fields.
+function sections.fields()
+  local t = ipu.tensor{1, 2, 3}
+  t.shape[1], t.dtype = 5, "float64"
+  assert(table.concat(t:totable(), " ") == "1 2 3" and t:data()[2] == 3)
+  local one = ipu.tensor({7}, "int32")
+  one.dtype = "float32"
+  assert(one:item() == 7 and one:write{9}:item() == 9)
+end
+
 function sections.dropped()
   local t, v = ipu.tensor{1, 2, 3}, ipu.variable({5}, {name = "v"})
   refused("got a variable; v:read() gives its tensor", ipu.tensor, v)

@@ -37,6 +37,14 @@ const char *ipu_op_summary(const char *name) {
   return op && is_open(op) ? op->summary : NULL;
 }
 
+const char *ipu_op_number_dtype(const char *name, int input, const char *beside) {
+  const OpDef *op = name ? op_find(name) : NULL;
+  Dtype d = DTYPE_COUNT;
+  if (!op || !is_open(op) || (beside && !dtype_find(beside, &d))) return "";
+  d = op_number_dtype(op, input, d);
+  return d == DTYPE_COUNT ? "" : dtype_name(d);
+}
+
 static int visible_outputs(const OpDef *op, int count) {
   return op->visible_outputs ? op->visible_outputs : count;
 }

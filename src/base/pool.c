@@ -18,10 +18,15 @@ enum { ERRAND_KEPT, ERRAND_OFFERED, ERRAND_DONE }; /* kept: no member sees it */
 
 static _Thread_local bool on_errand;
 
+/* In the child of a fork there are no members. Its loops run inline. */
+static atomic_uint forks;
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
 typedef struct Member {
   Pool *pool;
   int slot;
-  pthread_t thread;
+  Thread thread;
 } Member;
 
 /* A member's own chunks of a loop. Neighbouring chunks read and write the same memory, and the
@@ -34,8 +39,9 @@ typedef struct Share {
 struct Pool {
   _Atomic int size;
   int started;
-  Member *members; /* [size - 1] */
-  Share *share;    /* [size] */
+  unsigned process; /* the number of forks before it was made */
+  Member *members;  /* [size - 1] */
+  Share *share;     /* [size] */
   _Atomic bool busy, stopping;
   _Atomic int lent; /* members that rest, the last ones first */
   /* The current loop. A member reads these, then takes a chunk of some member's share. The caller
@@ -54,6 +60,10 @@ struct Pool {
   pthread_cond_t wake;
   pthread_cond_t reclaimed; /* for members that rest: they aren't woken by every loop */
 };
+
+static bool is_left_behind(const Pool *p) {
+  return p->process != atomic_load_explicit(&forks, memory_order_relaxed);
+}
 
 /* Of a team of that many, member's first chunk. */
 static int64_t share_begin(int64_t count, int team, int member) { return count * member / team; }
@@ -176,10 +186,12 @@ static void *member_main(void *argument) {
 }
 
 Pool *pool_new(int threads) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
   if (threads < 1) threads = 1;
   Pool *p = aligned_alloc(CACHE_LINE, (sizeof *p + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
   if (!p) return NULL;
-  *p = (Pool){.size = threads};
+  *p = (Pool){.size = threads, .process = atomic_load(&forks)};
   p->members = calloc((size_t)threads, sizeof *p->members);
   p->share = aligned_alloc(CACHE_LINE, (size_t)threads * sizeof *p->share);
   for (int i = 0; p->share && i < threads; i++) p->share[i] = (Share){0};
@@ -199,18 +211,22 @@ Pool *pool_new(int threads) {
   return p;
 }
 
-void pool_free(Pool *p) {
-  if (!p) return;
+static void stop_members(Pool *p) {
   pthread_mutex_lock(&p->mutex);
   atomic_store(&p->stopping, true);
   atomic_fetch_add(&p->generation, 1);
   pthread_cond_broadcast(&p->wake);
   pthread_cond_broadcast(&p->reclaimed);
   pthread_mutex_unlock(&p->mutex);
-  for (int i = 0; i < p->started; i++) pthread_join(p->members[i].thread, NULL);
+  for (int i = 0; i < p->started; i++) pthread_join(p->members[i].thread.id, NULL);
   pthread_cond_destroy(&p->wake);
   pthread_cond_destroy(&p->reclaimed);
   pthread_mutex_destroy(&p->mutex);
+}
+
+void pool_free(Pool *p) {
+  if (!p) return;
+  if (!is_left_behind(p)) stop_members(p);
   free(p->members);
   free(p->share);
   free(p);
@@ -252,7 +268,8 @@ static void wait_for_members(Pool *p, int64_t count) {
 
 static void run(Pool *p, int64_t count, PoolTask task, void *context) {
   bool idle = false;
-  int team = p ? p->size - atomic_load_explicit(&p->lent, memory_order_relaxed) : 1;
+  bool alone = !p || is_left_behind(p);
+  int team = alone ? 1 : p->size - atomic_load_explicit(&p->lent, memory_order_relaxed);
   if (team == 1 || count <= 1 || count >= UINT32_MAX || on_errand ||
       !atomic_compare_exchange_strong(&p->busy, &idle, true)) {
     for (int64_t i = 0; i < count; i++) task(context, i, 0);
@@ -300,6 +317,10 @@ bool pool_lend(Pool *p) {
 }
 
 void pool_reclaim(Pool *p) {
+  if (is_left_behind(p)) {
+    atomic_fetch_sub(&p->lent, 1);
+    return;
+  }
   pthread_mutex_lock(&p->mutex);
   atomic_fetch_sub(&p->lent, 1);
   pthread_cond_broadcast(&p->reclaimed);

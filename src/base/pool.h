@@ -22,7 +22,7 @@ Pool *pool_new(int threads);
 void pool_free(Pool *p);      /* waits for its threads; NULL is fine */
 int pool_size(const Pool *p); /* NULL: 1 */
 /* Run task for chunks 0 … count-1 and return when all are done. A nested call, a call while
- * another thread uses the pool, count 1 or a NULL pool run inline. */
+ * another thread uses the pool, count 1, a NULL pool, or one from before a fork run inline. */
 void pool_run(Pool *p, int64_t count, PoolTask task, void *context);
 
 /* Background work, to be done at any time before its result is needed. A member without other work

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/thread.h"
+
 enum { REQUEST_WAITING, REQUEST_DONE };
 static const long MOMENT = 50 * 1000 * 1000, SECOND = 1000 * 1000 * 1000; /* nanoseconds */
 
 struct HostCalls {
-  pthread_t script;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   _Atomic int waiters;
@@ -25,16 +26,16 @@ HostCalls *host_calls_new(void) {
   if (!h) return NULL;
   if (pthread_mutex_init(&h->mutex, NULL)) return free(h), NULL;
   if (pthread_cond_init(&h->changed, NULL)) return pthread_mutex_destroy(&h->mutex), free(h), NULL;
-  h->script = pthread_self();
   h->last = &h->first;
   return h;
 }
 
-/* Is this the script's thread? */
-static bool is_here(const HostCalls *h) { return pthread_equal(h->script, pthread_self()); }
+/* Is this the script's thread? A host may call from one thread after another. Whichever it is, the
+ * threads of this library are others. */
+static bool is_here(void) { return !thread_is_own(); }
 
 HostAsker host_calls_asker(const HostCalls *h, pthread_t thread) {
-  if (!is_here(h) || !h->answered) return ASKED_BY_NOBODY;
+  if (!is_here() || !h->answered) return ASKED_BY_NOBODY;
   for (const HostRequest *r = h->answered; r; r = r->outer)
     if (pthread_equal(r->asker, thread)) return ASKED_BY_IT;
   return ASKED_BY_ANOTHER;
@@ -88,7 +89,7 @@ static void run_deferred(HostCalls *h) {
 }
 
 void host_calls_serve(HostCalls *h) {
-  if (!h || !atomic_load_explicit(&h->pending, memory_order_relaxed) || !is_here(h)) return;
+  if (!h || !atomic_load_explicit(&h->pending, memory_order_relaxed) || !is_here()) return;
   for (;;) {
     pthread_mutex_lock(&h->mutex);
     HostRequest *r = take_request(h);
@@ -110,7 +111,7 @@ static struct timespec in_a_moment(void) {
 }
 
 void host_calls_wait(HostCalls *h, HostPredicate ready, void *context) {
-  bool script = is_here(h);
+  bool script = is_here();
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&h->waiters, 1);
   while (!ready(context)) {
@@ -180,7 +181,7 @@ static void withdraw(HostCalls *h, HostRequest *r) {
 }
 
 Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up, void *context) {
-  if (is_here(h)) return call_here(h, e, r);
+  if (is_here()) return call_here(h, e, r);
   r->asker = pthread_self();
   pthread_mutex_lock(&h->mutex);
   atomic_fetch_add(&r->references, 1);
@@ -197,7 +198,7 @@ Status host_call(HostCalls *h, Error *e, HostRequest *r, HostPredicate given_up,
 }
 
 void host_calls_defer(HostCalls *h, HostDeferred *d) {
-  if (is_here(h) && !h->depth) {
+  if (is_here() && !h->depth) {
     d->run(d);
     return;
   }

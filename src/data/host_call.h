@@ -10,7 +10,8 @@
 
 typedef struct HostCalls HostCalls;
 
-/* the calling thread becomes the script's thread; NULL when memory is out */
+/* The script's thread is the one from outside of this library that calls it, and may change from
+ * one call to the next. NULL when memory is out. */
 HostCalls *host_calls_new(void);
 /* allowed after the last use by any thread; runs deferred work */
 void host_calls_free(HostCalls *h);

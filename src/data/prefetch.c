@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "data/stage.h"
 
 enum { TIMED_ELEMENTS = 8, AUTOMATIC_DEPTH = 4, MAX_DEPTH = 256 };
@@ -34,7 +35,7 @@ typedef struct PrefetchStage {
   double fastest, briefest;
   double left; /* when the last one was handed out */
   bool threaded;
-  pthread_t thread;
+  Thread thread;
   int depth;
   Slot *slot;               /* [depth] */
   _Atomic uint64_t written; /* by the thread */
@@ -128,7 +129,7 @@ static void start_thread(PrefetchStage *p) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   atomic_store(&p->scope.threaded, true);
-  p->threaded = new_slots(p) && !pthread_create(&p->thread, NULL, read_ahead, p);
+  p->threaded = new_slots(p) && !thread_create(&p->thread, read_ahead, p);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (p->threaded) return;
   atomic_store(&p->scope.threaded, false);
@@ -228,7 +229,7 @@ static void prefetch_close(Stage *s) {
   if (!p->threaded) return;
   atomic_store(&p->scope.cancelled, true);
   host_calls_notify(p->scope.tree->host);
-  pthread_join(p->thread, NULL);
+  pthread_join(p->thread.id, NULL);
   return_thread(p->scope.tree);
   free_slots(p);
 }

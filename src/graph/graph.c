@@ -86,6 +86,14 @@ int op_input_count(const OpDef *op, int *required) {
   return n;
 }
 
+Dtype op_number_dtype(const OpDef *op, int i, Dtype beside) {
+  if (i < 0) return beside;
+  bool named = !(op->traits & VARIADIC) && i < MAX_INPUTS && op->inputs[i];
+  if (i < INDEX_INPUTS && op->traits & INDICES(i)) return I32;
+  if ((op->traits & SELECTS && i == 0) || (named && !strcmp(op->inputs[i], "mask?"))) return BOOL;
+  return op->traits & HALF_OF_BYTES && beside == U8 ? F16 : beside;
+}
+
 static bool parse_ints(Arena *a, const char *s, Attr *out) {
   int64_t v[16];
   int n = 0;

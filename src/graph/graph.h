@@ -137,6 +137,10 @@ Attr attr_ints(const int64_t *v, int n); /* copied by graph_node */
 bool attr_fallback(Arena *a, const AttrDef *def, Attr *out);
 int op_attr_count(const OpDef *op);
 int op_input_count(const OpDef *op, int *required);
+/* The dtype of numbers that a language gives for input i. beside is the dtype of the first tensor
+ * whose input has no rule of its own, DTYPE_COUNT for none. With DTYPE_COUNT the result is
+ * DTYPE_COUNT if input i has no rule either. */
+Dtype op_number_dtype(const OpDef *op, int i, Dtype beside);
 
 /* Room for count outputs (loops, splits): sets n->out_count. For infer and for builders of such
  * nodes. */

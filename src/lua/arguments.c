@@ -291,21 +291,12 @@ static void read_call(lua_State *L, Arguments *a) {
 
 /* ---- kinds of operands ---- */
 
-static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
-
-/* The dtype of numbers given for operand i: the dtype of the tensor beside them, unless the op's
- * row has another rule. */
-static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
-  if (is_index(op, i)) return I32;
-  if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;
-  return op->traits & HALF_OF_BYTES && beside == U8 ? F16 : beside;
-}
-
 /* The dtype of the first tensor among the operands that numbers may take after. */
 static Dtype dtype_beside(lua_State *L, const Arguments *a) {
   Type type;
-  for (int i = a->op->traits & SELECTS ? 1 : 0; i < a->operand_count; i++)
-    if (a->operand[i] && !is_index(a->op, i) && bind_type_at(L, a->operand[i], &type))
+  for (int i = 0; i < a->operand_count; i++)
+    if (a->operand[i] && op_number_dtype(a->op, i, DTYPE_COUNT) == DTYPE_COUNT &&
+        bind_type_at(L, a->operand[i], &type))
       return type.dtype;
   return DTYPE_COUNT;
 }
@@ -330,7 +321,7 @@ static void convert_operands(lua_State *L, Arguments *a) {
       break;
     }
     if (is_tensor_like(L, a->operand[i])) continue;
-    Dtype d = literal_dtype(op, i, name, beside);
+    Dtype d = op_number_dtype(op, i, beside);
     luaL_checkstack(L, 40, NULL);
     const char *what = lua_pushfstring(L, "%s: '%s'", op->name, name);
     if (lua_isboolean(L, a->operand[i]) && d != BOOL && d != DTYPE_COUNT)

@@ -23,7 +23,7 @@ typedef struct Job {
   Program *program; /* kept alive, with its arguments, by the userdata's values */
   Tensor **in, **out;
   Error error;
-  pthread_t thread;
+  Thread thread;
   _Atomic bool finished;
   bool started, joined, dropped;
 } Job;
@@ -46,7 +46,7 @@ static void finish(Job *j) {
   if (is_over(j)) return;
   host_calls_wait(j->state->host, is_finished, j);
   if (j->joined) return; /* a call that the wait ran has joined it */
-  pthread_join(j->thread, NULL);
+  pthread_join(j->thread.id, NULL);
   j->joined = true;
   if (j->state->job == j) j->state->job = NULL;
   if (!j->dropped) let_go(j);
@@ -60,7 +60,7 @@ static bool uses(const Program *p, const Variable *v) {
 
 static HostAsker asker(const Job *j) {
   return is_over(j) || atomic_load(&j->finished) ? ASKED_BY_NOBODY
-                                                 : host_calls_asker(j->state->host, j->thread);
+                                                 : host_calls_asker(j->state->host, j->thread.id);
 }
 
 /* Is the script's thread inside of something that the job has called? */

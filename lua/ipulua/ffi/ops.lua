@@ -90,17 +90,27 @@ return function(base)
 
   local function is_operand(v) return is_tensor(v) or is_value(v) or is_variable(v) end
 
+  -- The dtype of numbers for an input; nil: float32, or no rule of the input's own.
+  local function number_dtype(op, i, beside)
+    local dtype = ffi.string(C.ipu_op_number_dtype(op, i - 1, beside))
+    return dtype ~= "" and dtype or nil
+  end
+
+  -- The dtype of the first tensor whose input has no rule of its own. Numbers take after it.
+  local function dtype_beside(op, operands)
+    for i, v in ipairs(operands) do
+      if is_operand(v) and not number_dtype(op, i) then return v.dtype end
+    end
+  end
+
   local function apply(op, operands, attributes)
     local builder = builder_for(op, operands)
-    local traced, dtype = builder ~= nil, nil
-    for _, v in ipairs(operands) do
-      if is_operand(v) then dtype = dtype or v.dtype end
-    end
+    local traced, beside = builder ~= nil, dtype_beside(op, operands)
     local convert, ctype = as_tensor, "ipu_tensor *"
     if traced then convert, ctype = as_value, "ipu_value *" end
     local keep, list = {}, ffi.new(ctype .. "[?]", #operands + 1)
     for i, v in ipairs(operands) do
-      keep[i] = convert(v, dtype, builder)
+      keep[i] = convert(v, not is_operand(v) and number_dtype(op, i, beside) or nil, builder)
       list[i - 1] = keep[i].p
     end
     local good, text = true, nil

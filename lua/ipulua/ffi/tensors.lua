@@ -109,8 +109,12 @@ return function(base)
     return (apply("ones_like", {zeros("ones", shape, options)}))
   end
 
+  -- Of C's tensor, since a script may change the field.
+  local function dtype_of(t) return ffi.string(C.ipu_tensor_dtype(t.p)) end
+
   local function c_type(t)
-    return element[t.dtype] or raise(t.dtype .. " has no C type; cast it")
+    local dtype = dtype_of(t)
+    return element[dtype] or raise(dtype .. " has no C type; cast it")
   end
 
   local function elements(t)
@@ -137,7 +141,7 @@ return function(base)
   function Tensor:write(data)
     local count
     if type(data) == "cdata" then
-      data, count = array_from("write", data, self.dtype)
+      data, count = array_from("write", data, dtype_of(self))
     else
       local numbers = {}
       flatten(data, {}, 1, numbers)
@@ -148,18 +152,23 @@ return function(base)
     end
     if type(data) == "table" then
       c_type(self)
-      data = array_of("write", data, self.dtype)
+      data = array_of("write", data, dtype_of(self))
     end
     check(C.ipu_tensor_write(context, self.p, data, C.ipu_tensor_bytes(self.p)))
     constants[self] = nil
     return self
   end
 
+  -- float16 and bfloat16 have no type in C.
+  local function as_numbers(t)
+    return element[dtype_of(t)] and t or apply("cast", {t}, {dtype = "float32"})
+  end
+
   -- Lua's number for an element. Of an int64 beyond 2^53 it would be another one.
-  local function number_of(who, t, value)
-    if t.dtype == "bool" then return value ~= 0 end
+  local function number_of(who, dtype, value)
+    if dtype == "bool" then return value ~= 0 end
     local number = tonumber(value)
-    if t.dtype == "int64" and math.abs(number) >= 2 ^ 53 and ffi.cast("int64_t", number) ~= value
+    if dtype == "int64" and math.abs(number) >= 2 ^ 53 and ffi.cast("int64_t", number) ~= value
     then
       raise(who .. ": " .. tostring(value):match("%-?%d+") .. " is between two numbers of Lua's; "
         .. "t:data() has it")
@@ -171,25 +180,25 @@ return function(base)
     if self:count() ~= 1 then
       raise("item: expected a tensor of one element, this has " .. self:count())
     end
-    local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
-    local value = number_of("item", t, elements(t)[0])
+    local t = as_numbers(self)
+    local value = number_of("item", dtype_of(t), elements(t)[0])
     hold(t)
     return value
   end
 
   function Tensor:totable()
-    local t = element[self.dtype] and self or apply("cast", {self}, {dtype = "float32"})
-    local data, at = elements(t), -1
+    local t = as_numbers(self)
+    local dtype, rank, data, at = dtype_of(t), C.ipu_tensor_rank(t.p), elements(t), -1
     local function read(axis)
-      if axis > #self.shape then
+      if axis == rank then
         at = at + 1
-        return number_of("totable", t, data[at])
+        return number_of("totable", dtype, data[at])
       end
       local list = {}
-      for i = 1, self.shape[axis] do list[i] = read(axis + 1) end
+      for i = 1, tonumber(C.ipu_tensor_extent(t.p, axis)) do list[i] = read(axis + 1) end
       return list
     end
-    local list = read(1)
+    local list = read(0)
     hold(t)
     return list
   end
