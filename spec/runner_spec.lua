@@ -1,5 +1,5 @@
--- What runs the specs and check programs (spec/support/run.sh) counts what passed, and nothing else
--- as passed.
+-- spec/support/run.sh, which runs the specs and check programs, counts passed cases, and nothing
+-- else as passed.
 local command = require "spec.support.command"
 
 local folder
@@ -27,7 +27,7 @@ end
 
 local function it_text(body) return "it('works', function() " .. body .. " end)\n" end
 
--- What the judge says of a program that printed this and ended so.
+-- The judge's words on a program that printed this and ended so.
 local function judge(printed, status, least)
   local stem = folder .. "/program"
   command.write(stem .. ".printed", printed)

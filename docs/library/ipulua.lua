@@ -1678,7 +1678,7 @@ function ipu.print_tensor(input, options) end
 
 ---How tensors are printed from now on. Options that aren't given stay as they are. At first
 ---edgeitems is 3, precision 8 and threshold 1000. A number alone is printed with all its digits.
----Shapes: of what is printed: any
+---Shapes: tensors of any shape are printed
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
 ---@param options? {edgeitems?: integer, precision?: integer, threshold?: integer}
@@ -1699,7 +1699,7 @@ function ipu.save(path, tensors) end
 ---@return table<string, ipulua.Tensor>|ipulua.Tensor
 function ipu.load(path) end
 
----Seeds everything random: initial values, shuffling, and what compiled functions draw.
+---Seeds everything random: initial values, shuffling, and random numbers of compiled functions.
 ---Errors: a seed that is no integer: `ipu.random.set_seed(0.5)`
 ---@param seed integer
 function ipu.random.set_seed(seed) end
@@ -1715,7 +1715,7 @@ function ipu.Variable(initial_value, options) end
 
 ---The variable of that name in the open scopes. It is made now, unless reuse says to use an earlier
 ---one.
----Shapes: shape, or that of the initializer when it is a value
+---Shapes: shape, or the initializer's shape if it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of TensorFlow 2.6
 ---@param name string
@@ -1745,7 +1745,7 @@ function ipu.trainable_variables() end
 ---@return Operation
 function ipu.global_variables_initializer() end
 
----Initialisers run on the host anyway; kept because scripts say it.
+---Changes nothing, since initialisers run on the host anyway. Older scripts have it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
 ---Source: utils.move_variable_initialization_to_cpu of Graphcore's TensorFlow 2.6
 ---@param options? {graph?: any}
@@ -1757,7 +1757,7 @@ function ipu.reset_default_graph() end
 ---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
 ---The result is called like f. It keeps max_programs programs. Beyond that it drops the one that
 ---was called longest ago.
----Shapes: those of f: extents are fixed for each signature
+---Shapes: as f takes and gives them; extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`, `ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6
 ---@param f function
@@ -1823,7 +1823,7 @@ function ipu.barrier(list) end
 ---A function of tensors that calls f on the host each time that the program comes to it. outputs =
 ---{{shape, dtype}, …} says the results of f.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
----Errors: outputs of another form; when it runs, what f raises or a result of another shape: `ipu.host_callback(print, {outputs = {1}})`
+---Errors: outputs of another form; when it runs, errors of f, or a result of another shape: `ipu.host_callback(print, {outputs = {1}})`
 ---@param f function
 ---@param options? {outputs?: any[], name?: string}
 ---@return fun(...): ...
@@ -1850,7 +1850,7 @@ function ipu.fifo(x, depth, options) end
 function ipu.remap(x, options) end
 
 ---A function like f. The compiler keeps the code of equal operations once, outlined or not.
----Shapes: those of func
+---Shapes: as func takes and gives them
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
 ---@param func function
@@ -1859,7 +1859,7 @@ function ipu.remap(x, options) end
 function ipu.outlined_function(func, options) end
 
 ---A function like fn, whose convolutions don't wait for each other. The results don't change.
----Shapes: those of fn
+---Shapes: as fn takes and gives them
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
 ---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6
 ---@param fn function
@@ -1887,6 +1887,18 @@ function Function:signatures() end
 ---@overload fun(...): ipulua.GradientTape
 ipu.GradientTape = {}
 
+---The derivatives of each sample of target for the same sample of source. No sample may depend on
+---another one. Without a path the result is nil. It makes a backward pass for each element of a
+---sample.
+---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
+---Errors: a second call without persistent, a source of another batch size: `ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`
+---Source: tf.GradientTape.batch_jacobian of TensorFlow 2.6
+---@param target any
+---@param source any
+---@param options? {unconnected_gradients?: string}
+---@return any
+function ipu.GradientTape:batch_jacobian(target, source, options) end
+
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
 ---there is no path.
 ---Shapes: target any, summed; each gradient has its source's shape
@@ -1896,6 +1908,17 @@ ipu.GradientTape = {}
 ---@param options? {output_gradients?: any, unconnected_gradients?: string}
 ---@return any
 function ipu.GradientTape:gradient(target, sources, options) end
+
+---The derivatives of each element of target for each element of sources, in the structure of
+---sources; nil where there is no path. It makes a backward pass for each element of target.
+---Shapes: each result has target's shape, then its source's
+---Errors: a second call without persistent, a target that is no tensor: `ipu.GradientTape():jacobian(1, 2)`
+---Source: tf.GradientTape.jacobian of TensorFlow 2.6
+---@param target any
+---@param sources any
+---@param options? {unconnected_gradients?: string}
+---@return any
+function ipu.GradientTape:jacobian(target, sources, options) end
 
 ---Everything recorded can be differentiated; only variables need watching, if
 ---watch_accessed_variables is false.
@@ -1914,7 +1937,7 @@ function ipu.GradientTape:watch(value) end
 function ipu.gradients(ys, xs, options) end
 
 ---A function like f, which returns its value and a function from upstream to input gradients.
----Shapes: those of f; each gradient has its input's shape
+---Shapes: as f takes and gives them; each gradient has its input's shape
 ---Errors: f is no function; when called, results that are not a value and a function: `ipu.custom_gradient(1)`
 ---@param f function
 ---@return fun(...): ...
@@ -1957,7 +1980,7 @@ function ipu.GradientCaptureTape:gradient(target, sources, ...) end
 ---An op written in Lua: call(arguments…) gives its results. gradient(upstream…, arguments…,
 ---results…) gives the gradients of the tensors among its arguments. Without gradient the gradients
 ---of the ops in call are taken.
----Shapes: those of call; each gradient has its argument's shape
+---Shapes: as call takes and gives them; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name: `ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
 ---@param name string
@@ -1984,7 +2007,7 @@ ipu.Session = {}
 ---Drops its compiled programs; none runs any more.
 function ipu.Session:close() end
 
----The values of what is fetched, in its structure; operations run and have none.
+---The values of the fetches, in their structure. Operations run and have no value.
 ---Shapes: fetches any; a fed value fits its placeholder, -1 being any extent
 ---Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a fetch of another graph: `ipu.Session():run("loss")`
 ---@param ... any fetches, {feed_dict = {[placeholder] = value}}
@@ -2009,7 +2032,7 @@ function ipu.placeholder(dtype, shape, options) end
 
 ---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives
 ---none.
----Shapes: inputs any; results those of computation
+---Shapes: inputs any; results as computation gives them
 ---Errors: computation is no function; whatever its ops say, with their line: `ipu.ipu_compiler.compile(1)`
 ---Source: ipu_compiler.compile of Graphcore's TensorFlow 2.6
 ---@param computation function
@@ -2038,7 +2061,7 @@ function ipu.ipu_scope(device) end
 ---@return Scope
 function ipu.ipu_shard(index) end
 
----Kept because scripts say it: everything that is traced is compiled.
+---Changes nothing, since everything that is traced is compiled. Older scripts have it.
 ---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
 ---Source: scopes.ipu_jit_scope of Graphcore's TensorFlow 2.6
 ---@param ipu_scope integer
@@ -2092,7 +2115,7 @@ function ipu.stochastic_rounding(override) end
 ---@return ipulua.Dataset
 function ipu.data.from_tensors(x) end
 
----Slices along the first axis; all components have as many.
+---Slices along the first axis, which must be equally long in all components.
 ---Shapes: [n, ...] in each component → n elements [...]
 ---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`, `data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
 ---@param x any a tensor, a list of numbers, or a table of them
@@ -2108,7 +2131,7 @@ function ipu.data.from_tensor_slices(x) end
 ---@return ipulua.Dataset
 function ipu.data.from_generator(f, output_types, options) end
 
----int64 scalars.
+---int64 scalars: start, start + step … below stop. A single argument is stop, and start is 0.
 ---Shapes: []
 ---Errors: a step of 0: `data.range(0, 5, 0)`
 ---@param start integer
@@ -2118,14 +2141,14 @@ function ipu.data.range(start, options) end
 
 ---Elements of several datasets side by side; ends with the shortest. A table of datasets gives
 ---elements in its structure.
----Shapes: those of the datasets
+---Shapes: as in the datasets
 ---Errors: an argument that is no dataset: `data.zip(1)`
 ---@param ... ipulua.Dataset|table
 ---@return ipulua.Dataset
 function ipu.data.zip(...) end
 
 ---The first buffer_size elements, kept in memory.
----Shapes: those of the dataset
+---Shapes: as in the dataset
 ---Errors: a size below 1; its iterator's next() beyond the last element: `data.BufferDataset(ds, 0)`
 ---Source: ipu.data.ops.dataset_ops.BufferDataset of Graphcore's TensorFlow 2.6
 ---@param dataset any
@@ -2133,7 +2156,7 @@ function ipu.data.zip(...) end
 ---@return ipulua.Dataset
 function ipu.data.BufferDataset(dataset, buffer_size) end
 
----An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+---The rows of an IDX file (MNIST's format), gzipped or not. With a second file, pairs of rows.
 ---Shapes: [n, ...] → n elements [...]; with labels pairs [...], []
 ---Errors: a file that is missing, damaged or no IDX file, files of unequal lengths: `data.from_idx "nowhere.gz"`
 ---Source: yann.lecun.com/exdb/mnist describes the format
@@ -2214,8 +2237,8 @@ function ipu.data.from_image_folder(path, options) end
 ---@overload fun(...): ipulua.Dataset
 ipu.data.Dataset = {}
 
----f(dataset), for chains: what f gives is a dataset, too.
----Shapes: those of the dataset that f gives
+---f(dataset), for use in a chain of methods. f returns a dataset.
+---Shapes: as in the dataset that f gives
 ---Errors: f gives no dataset: `ds:apply(function() return 1 end)`
 ---@param transformation_func function
 ---@return ipulua.Dataset
@@ -2248,7 +2271,7 @@ function ipu.data.Dataset:bucket_by_sequence_length(element_length_func, bucket_
 ---@return ipulua.Dataset
 function ipu.data.Dataset:cache(options) end
 
----How many elements: -1 endless, -2 unknown.
+---The number of elements; -1 if it is endless, -2 if it is unknown.
 ---@return integer
 function ipu.data.Dataset:cardinality() end
 
@@ -2275,14 +2298,14 @@ function ipu.data.Dataset:enumerate(options) end
 function ipu.data.Dataset:filter(predicate, options) end
 
 ---Elements of the datasets that f makes, one dataset after another.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
 ---@param f function
 ---@return ipulua.Dataset
 function ipu.data.Dataset:flat_map(f) end
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset, a cycle_length or block_length below 1: `ds:interleave(function() return ds end, {cycle_length = 0})`
 ---@param f function
 ---@param options? {cycle_length?: integer, block_length?: integer, num_parallel_calls?: integer}
@@ -2290,20 +2313,21 @@ function ipu.data.Dataset:flat_map(f) end
 function ipu.data.Dataset:interleave(f, options) end
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
----Shapes: those of the elements
+---Shapes: elements as in the dataset
 ---@return fun(): ...
 function ipu.data.Dataset:iter() end
 
 ---Inside a strategy an infeed, elsewhere an iterator on the host.
----Shapes: those of the elements
+---Shapes: elements as in the dataset
 ---@return IPUOwnedIterator|HostIterator
 function ipu.data.Dataset:iterator() end
 
 ---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
 ---called in Lua instead. Its types are then learnt from the first element, unless output_types and
----output_shapes say them. Elements with strings are for Lua, too.
----Shapes: those that f gives
----Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops say: `ds:map(function(i) return i:item() end)`
+---output_shapes say them. Elements with strings are for Lua, too. So is an f that calls Hashing,
+---StringLookup or TextVectorization.
+---Shapes: as f gives them
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, errors of its ops: `ds:map(function(i) return i:item() end)`
 ---@param f function
 ---@param options? {num_parallel_calls?: integer, eager?: boolean, deterministic?: boolean, output_types?: any, output_shapes?: any}
 ---@return ipulua.Dataset
@@ -2317,15 +2341,16 @@ function ipu.data.Dataset:map(f, options) end
 ---@return ipulua.Dataset
 function ipu.data.Dataset:padded_batch(batch_size, options) end
 
----Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---Reads ahead on a thread. With nil or data.AUTOTUNE it reads as far ahead as helps.
 ---Shapes: as they were
 ---Errors: a size below -1: `ds:prefetch(-2)`
 ---@param options? {buffer_size?: integer}
 ---@return ipulua.Dataset
 function ipu.data.Dataset:prefetch(options) end
 
----The last state: f, called in Lua, makes a new one of the state and an element, for each in turn.
----Shapes: those that f gives
+---The last state. For each element in turn, f makes a new state of the state and the element. It is
+---called in Lua.
+---Shapes: as f gives them
 ---Errors: f gives nothing: `ds:reduce(0, function() end)`
 ---@param initial_state any
 ---@param reduce_func function
@@ -2443,8 +2468,8 @@ function ipu.image.write(path, x, options) end
 ---@return ipulua.Tensor uint8
 function ipu.image.grid(x, options) end
 
----Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
----pipeline is given. Component types are those that the device has.
+---Brings a dataset's elements into programs. Threads read ahead. Loops of ipu.loops and pipelines
+---take it. Components must have dtypes that the device has.
 ---Shapes: every extent of the elements must be known
 ---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`, `ipu.IPUInfeedQueue(data.from_tensors(x), {prefetch_depth = 256})`
 ---Source: ipu_infeed_queue.IPUInfeedQueue of Graphcore's TensorFlow 2.6
@@ -2520,7 +2545,7 @@ ipu.IPUStrategy = {}
 function ipu.IPUStrategy:reduce(reduce_op, value) end
 
 ---Run a compiled function; {a, b, name = c} are its arguments.
----Shapes: those of fn
+---Shapes: as fn takes and gives them
 ---Errors: fn is not made by ipu.func, float64 inputs or results: `ipu.IPUStrategy():run(print)`
 ---@param fn any
 ---@param options? {args?: any, kwargs?: table}
@@ -2528,8 +2553,8 @@ function ipu.IPUStrategy:reduce(reduce_op, value) end
 function ipu.IPUStrategy:run(fn, options) end
 
 ---Begin to run a compiled function, and go on at once.
----Shapes: those of fn
----Errors: as run's; what fails while it runs, wait() raises: `ipu.IPUStrategy():run_async(print)`
+---Shapes: as fn takes and gives them
+---Errors: as run's; errors while it runs are raised by wait(): `ipu.IPUStrategy():run_async(print)`
 ---@param fn any
 ---@param options? {args?: any, kwargs?: table}
 ---@return ipulua.Job
@@ -2554,7 +2579,7 @@ function Job:cancel() end
 function Job:done() end
 
 ---Waits for the end; returns the function's results, or raises its error.
----Errors: what the function raised; that it was cancelled
+---Errors: an error of the function; a cancelled job
 ---@return any
 function Job:wait() end
 
@@ -2566,7 +2591,7 @@ function Job:wait() end
 ipu.PopDistStrategy = {}
 
 ---Fills in a configuration's index among the instances: experimental.multi_replica_distribution.
----Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
+---Errors: an argument that is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
 ---@param cfg ipulua.IPUConfig
 function ipu.PopDistStrategy:update_ipu_config(cfg) end
 
@@ -2612,7 +2637,7 @@ function ipu.popdist.getNumLocalReplicas() end
 ---@return integer
 function ipu.popdist.getReplicaIndexOffset() end
 
----IPUs of a replica: what set_ipu_config was told, else --ipus-per-replica, else 1.
+---IPUs of a replica: the number given to set_ipu_config, else --ipus-per-replica, else 1.
 ---@return integer
 function ipu.popdist.getNumIpusPerReplica() end
 
@@ -2735,7 +2760,7 @@ function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: what learning_rate raises when it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
+---Errors: errors of learning_rate, if it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end
@@ -2825,7 +2850,7 @@ ipu.train.Checkpoint = {}
 
 ---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says;
 ---nothing is changed where one thing doesn't fit.
----Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
+---Errors: no complete checkpoint, a file with another hash than state.json has for it, tensors of other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param dir string
 ---@return string path
 function ipu.train.Checkpoint:restore(dir) end
@@ -2847,10 +2872,10 @@ function ipu.train.Checkpoint:save(dir, options) end
 ---@return string?
 function ipu.train.latest_checkpoint(dir) end
 
----Hands everything on to the optimizer that it wraps: the base class of those below, to be
----extended.
+---The base class of wrappers, to be extended. It hands everything on to the optimizer that it
+---wraps.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
 ---Source: optimizers.IpuOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.IpuOptimizer: ipulua.Optimizer
 ---@overload fun(...): ipulua.IpuOptimizer
@@ -2858,7 +2883,7 @@ ipu.optimizers.IpuOptimizer = {}
 
 ---Hands on the mean of each gradient over the replicas.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
 ---Source: optimizers.CrossReplicaOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.CrossReplicaOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.CrossReplicaOptimizer
@@ -2866,7 +2891,7 @@ ipu.optimizers.CrossReplicaOptimizer = {}
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
 ---Source: optimizers.ShardedOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.ShardedOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.ShardedOptimizer
@@ -2875,7 +2900,7 @@ ipu.optimizers.ShardedOptimizer = {}
 ---Hands on f(gradient, variable) in place of each gradient. A sum accumulated in another dtype than
 ---the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
----Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
+---Errors: opt is no optimizer of ipu.train, a mapping that is no function: `ipu.optimizers.MapGradientOptimizer("sgd", print)`
 ---Source: optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6
 ---@class ipulua.MapGradientOptimizer: ipulua.IpuOptimizer
 ---@overload fun(...): ipulua.MapGradientOptimizer
@@ -2923,8 +2948,8 @@ ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2 = {}
 ipu.optimizers.CrossReplicaGradientAccumulationOptimizer = {}
 
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and
----updates the weights by what optimizer_function returns. All data leaves by the outfeed.
----Shapes: what a stage gives is what the next one takes; a micro-batch is an element of infeed_queue
+---updates the weights by the result of optimizer_function. All data leaves by the outfeed.
+---Shapes: a stage takes the values that the stage before it gives; a micro-batch is an element of infeed_queue
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit, fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function: `ipu.pipeline{{print}, 4}`
 ---Source: pipelining_ops.pipeline of Graphcore's TensorFlow 2.6
 ---@param computational_stages any
@@ -2934,7 +2959,7 @@ function ipu.pipeline(computational_stages, options) end
 
 ---The result of a pipeline's optimizer function: the optimizer, the loss, how gradients are
 ---computed and what is captured.
----Shapes: loss is what the last stage gave, or made of it
+---Shapes: loss is a value of the last stage, or computed from its values
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train: `ipu.OptimizerFunctionOutput("sgd", x)`
 ---Source: pipelining_ops.OptimizerFunctionOutput of Graphcore's TensorFlow 2.6
 ---@class ipulua.OptimizerFunctionOutput
@@ -3173,7 +3198,7 @@ function ipu.set_flags(text) end
 ---@param n integer
 function ipu.set_num_threads(n) end
 
----Starts what programs draw on a device again: the same seed gives the same sequence.
+---Starts the random numbers of programs on a device again: the same seed gives the same sequence.
 ---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
 ---Source: utils.reset_ipu_seed of Graphcore's TensorFlow 2.6
 ---@param seed integer
@@ -3196,7 +3221,8 @@ function ipu.selection_order(order, count, options) end
 ---compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
----doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
+---doesn't fit: by how much, the largest tensors, and the bytes that each remedy saves; nil if all
+---fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in bytes of one tile; samples per second
 ---Errors: neither function nor model, a model that is not built when inputs aren't given, an unknown target, a number of IPUs that no device has (the IPU Model takes any); a program that doesn't fit is no error (fits is false): `ipu.estimate(1)`, `ipu.estimate(f, {target = "gc3"})`
@@ -3214,7 +3240,7 @@ function ipu.programs() end
 ---shard, stage, backward, line, attributes, operands, id, depth}. Nodes inside of loops and
 ---branches follow, one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
----Errors: what is neither a function of ipu.func that has been traced nor a value of the graph: `ipu.graph.nodes(1)`
+---Errors: an argument that is neither a traced function of ipu.func nor a value of the graph: `ipu.graph.nodes(1)`
 ---@param fn any
 ---@return table[]
 function ipu.graph.nodes(fn) end
@@ -3306,7 +3332,7 @@ function ipu.last_error() end
 function ipu.clock() end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
----Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
+---Errors: values that JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
 ---@param value any
 ---@param options {indent: integer?}? spaces for each level; without, one line
 ---@return string

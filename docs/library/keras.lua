@@ -119,7 +119,7 @@ layers.Embedding = {}
 ---@overload fun(options?: {bin_boundaries?: any[], num_bins?: integer, epsilon?: number, output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.Discretization
 layers.Discretization = {}
 
----Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, what each number counts: `layer(x, {count_weights = w})`.
+---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes count_weights, the weight of each number: `layer(x, {count_weights = w})`.
 ---@class keras.layers.CategoryEncoding: keras.layers.Layer
 ---@overload fun(num_tokens: integer, options?: {output_mode?: string, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CategoryEncoding
 layers.CategoryEncoding = {}
@@ -374,27 +374,27 @@ layers.GlobalAveragePooling2D = {}
 ---@overload fun(options?: {data_format?: string, keepdims?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GlobalAveragePooling3D
 layers.GlobalAveragePooling3D = {}
 
----By mean and variance of the batch in training, by their moving averages otherwise.
+---Normalises by mean and variance of the batch in training, otherwise by their moving averages.
 ---@class keras.layers.BatchNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, momentum?: number, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, moving_mean_initializer?: string|table, moving_variance_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, fused?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.BatchNormalization
 layers.BatchNormalization = {}
 
----By mean and variance over axes of each sample.
+---Normalises by mean and variance over axes of each sample.
 ---@class keras.layers.LayerNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.LayerNormalization
 layers.LayerNormalization = {}
 
----By mean and variance over space of groups of channels of each sample.
+---Normalises groups of channels by their mean and variance over space, each sample by itself.
 ---@class keras.layers.GroupNormalization: keras.layers.Layer
 ---@overload fun(options?: {groups?: integer, axis?: integer, epsilon?: number, channels_axis?: integer, strided_channel_grouping?: boolean, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.GroupNormalization
 layers.GroupNormalization = {}
 
----By mean and variance over space of each channel of each sample.
+---Normalises each channel of each sample by its mean and variance over space.
 ---@class keras.layers.InstanceNormalization: keras.layers.Layer
 ---@overload fun(options?: {channels_axis?: integer, epsilon?: number, center?: boolean, scale?: boolean, beta_initializer?: string|table, gamma_initializer?: string|table, beta_regularizer?: string|table, gamma_regularizer?: string|table, beta_constraint?: string|table, gamma_constraint?: string|table, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.InstanceNormalization
 layers.InstanceNormalization = {}
 
----Each vector along an axis scaled to length 1.
+---Scales each vector along an axis to length 1.
 ---@class keras.layers.UnitNormalization: keras.layers.Layer
 ---@overload fun(options?: {axis?: integer|any, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.UnitNormalization
 layers.UnitNormalization = {}
@@ -608,6 +608,11 @@ layers.RandomZoom = {}
 ---@overload fun(factor: number|any[], options?: {seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomContrast
 layers.RandomContrast = {}
 
+---In training a random share of the range of values is added to each image, which stays in the range.
+---@class keras.layers.RandomBrightness: keras.layers.Layer
+---@overload fun(factor: number|any[], options?: {value_range?: any[], seed?: integer, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.RandomBrightness
+layers.RandomBrightness = {}
+
 ---The most probable label sequences of [time, batch, classes]: probabilities, lengths, labels. Called with the data and their lengths.
 ---@class keras.layers.CTCInferenceLayer: keras.layers.Layer
 ---@overload fun(options?: {blank_index?: integer, beam_width?: integer, top_paths?: integer, from_logits?: boolean, name?: string, trainable?: boolean, dtype?: string, input_shape?: any|integer, batch_input_shape?: any, batch_size?: integer, input_dim?: integer, activity_regularizer?: string|table, weights?: any[]}): keras.layers.CTCInferenceLayer
@@ -675,7 +680,7 @@ losses.CategoricalFocalCrossentropy = {}
 
 ---−log p of the class; labels are class numbers
 ---@class keras.losses.SparseCategoricalCrossentropy: keras.losses.Loss
----@overload fun(options?: {from_logits?: boolean, axis?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
+---@overload fun(options?: {from_logits?: boolean, axis?: integer, ignore_class?: integer, reduction?: string, name?: string}): keras.losses.SparseCategoricalCrossentropy
 losses.SparseCategoricalCrossentropy = {}
 
 ---max(0, 1 + max((1 − y)·p) − Σ y·p)
@@ -860,7 +865,7 @@ metrics.R2Score = {}
 
 ---Intersection over union of class numbers, averaged over the classes that occur; a pair with a number outside of 0 … num_classes - 1 doesn't count.
 ---@class keras.metrics.MeanIoU: keras.metrics.Metric
----@overload fun(num_classes: integer, options?: {name?: string, dtype?: string}): keras.metrics.MeanIoU
+---@overload fun(num_classes: integer, options?: {ignore_class?: integer, sparse_y_true?: boolean, sparse_y_pred?: boolean, axis?: integer, name?: string, dtype?: string}): keras.metrics.MeanIoU
 metrics.MeanIoU = {}
 
 ---The mean of (y − p)².
@@ -940,62 +945,62 @@ metrics.CosineSimilarity = {}
 
 ---The base of all optimizers; extend it with `update(variable, gradient, shared)`, which gives the new value (`shared.rate`: the learning rate), and `make_slots(variable)`, which makes what is kept beside it by `self:slot(variable, "name")`. Hyperparameters are fields; `iterations` counts updates; `apply_gradients(grads, variables)`, `minimize(loss, {var_list})`, `get_weights`, `set_weights`, `get_config`.
 ---@class keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Optimizer
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Optimizer
 optimizers.Optimizer = {}
 
 ---v ← momentum·v − lr·g; w ← w + v (nesterov: w ← w + momentum·v − lr·g).
 ---@class keras.optimizers.SGD: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, momentum?: number, nesterov?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.SGD
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, momentum?: number, nesterov?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.SGD
 optimizers.SGD = {}
 
 ---Moments m, v of gradient and square, corrected for their beginning; amsgrad keeps the greatest v.
 ---@class keras.optimizers.Adam: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Adam
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Adam
 optimizers.Adam = {}
 
 ---Adam with decoupled weight decay.
 ---@class keras.optimizers.AdamW: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, weight_decay?: number, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.AdamW
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, weight_decay?: number, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.AdamW
 optimizers.AdamW = {}
 
 ---Adam with the greatest gradient in place of the second moment.
 ---@class keras.optimizers.Adamax: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Adamax
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Adamax
 optimizers.Adamax = {}
 
 ---Adam with Nesterov momentum, whose momentum is warmed up (schedule_decay).
 ---@class keras.optimizers.Nadam: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, schedule_decay?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Nadam
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, schedule_decay?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Nadam
 optimizers.Nadam = {}
 
 ---g / √(mean of squares), with momentum and centered.
 ---@class keras.optimizers.RMSprop: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.RMSprop
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.RMSprop
 optimizers.RMSprop = {}
 
 ---g / √(sum of squares).
 ---@class keras.optimizers.Adagrad: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, initial_accumulator_value?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Adagrad
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, initial_accumulator_value?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Adagrad
 optimizers.Adagrad = {}
 
 ---Steps as large as the last ones, without a unit of their own.
 ---@class keras.optimizers.Adadelta: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Adadelta
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Adadelta
 optimizers.Adadelta = {}
 
 ---Follow the regularized leader.
 ---@class keras.optimizers.Ftrl: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, learning_rate_power?: number, initial_accumulator_value?: number, l1_regularization_strength?: number, l2_regularization_strength?: number, l2_shrinkage_regularization_strength?: number, beta?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Ftrl
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, learning_rate_power?: number, initial_accumulator_value?: number, l1_regularization_strength?: number, l2_regularization_strength?: number, l2_shrinkage_regularization_strength?: number, beta?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Ftrl
 optimizers.Ftrl = {}
 
 ---Adam whose step is scaled to the length of each variable.
 ---@class keras.optimizers.LAMB: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.LAMB
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.LAMB
 optimizers.LAMB = {}
 
 ---The sign of an interpolated momentum.
 ---@class keras.optimizers.Lion: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer}): keras.optimizers.Lion
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, name?: string, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string}): keras.optimizers.Lion
 optimizers.Lion = {}
 
 ---Changes each gradient by f(gradient, variable) before it is accumulated and applied. A sum accumulated in another dtype than the variable's goes through f once more: it may cast.
@@ -1030,17 +1035,17 @@ optimizers.ALSGradientAccumulationOptimizer = {}
 
 ---SGD with ALSOptimizer's scaling built in.
 ---@class keras.optimizers.ALSOptimizerSGD: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, momentum?: number, nesterov?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerSGD
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, momentum?: number, nesterov?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerSGD
 optimizers.ALSOptimizerSGD = {}
 
 ---Adam with ALSOptimizer's scaling built in.
 ---@class keras.optimizers.ALSOptimizerAdam: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerAdam
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, beta_1?: number, beta_2?: number, epsilon?: number, amsgrad?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerAdam
 optimizers.ALSOptimizerAdam = {}
 
 ---RMSprop with ALSOptimizer's scaling built in.
 ---@class keras.optimizers.ALSOptimizerRMSProp: keras.optimizers.Optimizer
----@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerRMSProp
+---@overload fun(options?: {learning_rate?: number|table|function|userdata, rho?: number, momentum?: number, epsilon?: number, centered?: boolean, clipnorm?: number, clipvalue?: number, global_clipnorm?: number, decay?: number, weight_decay?: number, use_ema?: boolean, ema_momentum?: number, ema_overwrite_frequency?: integer, state_dtype?: string, initial_loss_scaling_factor?: number, update_frequency?: integer, increase_factor?: number, max_loss_scaling_factor?: number, accumulate_statistics_over_update_period?: boolean, ratio_threshold?: number, captured_grads_only?: boolean, lpf_alpha?: number, histogram_bin_edge?: number, name?: string}): keras.optimizers.ALSOptimizerRMSProp
 optimizers.ALSOptimizerRMSProp = {}
 
 ---The base of all schedules; extend it with `rate(step)`.
@@ -1282,7 +1287,7 @@ function Model:build(...) end
 ---Says how the model trains: optimizer, loss, metrics, loss_weights, weighted_metrics, steps_per_execution, max_programs.
 function Model:compile(...) end
 
----compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps; updates the running means.
+---compute_loss(x, y, y_pred), for own train_steps: the loss of a batch, as given to compile. Updates the running means.
 function Model:compute_loss(...) end
 
 ---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
@@ -1360,7 +1365,7 @@ function Model:set_pipelining_options(...) end
 ---How the metrics of replicas become one value: NONE (the last one's), LIST, SUM, MEAN.
 function Model:set_replication_options(...) end
 
----Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too).
+---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested (the layers of models in this one, too), show_trainable (Y or N for each layer).
 function Model:summary(...) end
 
 ---Loss and metrics of one batch.
@@ -1548,7 +1553,7 @@ function preprocessing.sequence.make_sampling_table(...) end
 ---Pairs of words from a sequence of their numbers (0: no word), and labels. Label 1: words that stand at most window_size apart. Label 0: negative_samples times as many pairs with random words. sampling_table: the probability to keep a word, by its number. With a seed the same each time.
 function preprocessing.sequence.skipgrams(...) end
 
----The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
+---The words of a text, separated by `split`, in small letters if `lower` is set. Each of the characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as `split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
 function preprocessing.text.text_to_word_sequence(...) end
 
 ---A number from 1 to n - 1 for each word of a text: its hash, by default MD5. No list of words need be kept. Different words may get the same number.

@@ -286,6 +286,7 @@ return {
   start = "first number", start_char = "number in front of each review",
   start_from_epoch = "epoch to begin watching with", start_index = "first time step that is used",
   stateful = "keep states between batches", step = "difference of neighbours",
+  state_dtype = "compute updates and keep state in it where weights are narrower",
   steps = "batches; all without", steps_per_epoch = "batches of an epoch; all without",
   steps_per_execution = "steps of one call of the program",
   strided_channel_grouping = "groups of every nth channel, not of neighbours",

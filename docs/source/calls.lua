@@ -1,7 +1,7 @@
 -- Calls for entries of the references: each runs when the pages are written, and its result stands
--- beside it. In them data is ipu.data, layers is ipu.keras.layers, x a tensor [2, 3], v a variable
--- [3], ds data.range(4), f a traced function, model a Keras model of 3 inputs, cfg an IPUConfig,
--- folder an empty folder.
+-- beside it. Names in them: data is ipu.data, layers is ipu.keras.layers, x a tensor [2, 3], v a
+-- variable [3]. ds is data.range(4), f a traced function, model a Keras model of 3 inputs. cfg is
+-- an IPUConfig, folder an empty folder.
 
 local calls = {}
 
@@ -27,7 +27,7 @@ local function pipelined(stage)
     .. "infeed_queue = i, outfeed_queue = o}) end)() return o:dequeue()"
 end
 
--- What no call of one line can show, and where it is shown.
+-- Functions that no call of one line can show, and the pages that show them.
 calls.none = {
   load_op_library = "It takes a compiled library: [extending.md](../../extending.md).",
   ["datasets.text.load_data"] = "It takes a text file: [models.md](../../howto/models.md).",
@@ -95,6 +95,10 @@ calls.api = {
     .. "return t:gradient(y, v)"},
   ["GradientTape:gradient"] = {"local t = ipu.GradientTape() local y = v * v "
     .. "return t:gradient(y, {v})"},
+  ["GradientTape:jacobian"] = {"local t = ipu.GradientTape() local y = v * v "
+    .. "return t:jacobian(y, {v})"},
+  ["GradientTape:batch_jacobian"] = {"local t = ipu.GradientTape() local y = x * x "
+    .. "return t:batch_jacobian(y, x)"},
   ["GradientTape:watch"] = {"local t = ipu.GradientTape() t:watch(x) return t:gradient(x * x, x)"},
   gradients = {"ipu.func(function(a) return ipu.gradients(a * a, a) end)(ipu.ones{2})"},
   custom_gradient = {"ipu.custom_gradient(function(a) return a, function(g) return g * 2 end end)"
@@ -425,7 +429,8 @@ calls.keras = {
     .. '"Grouped"} end)'},
   ["model:set_replication_options"] = {staged
     .. 'm:set_replication_options{replicated_metric_reduction_method = "SUM"} end)'},
-  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true}"},
+  ["model:summary"] = {"model:summary{print_fn = function() end, expand_nested = true, "
+    .. "show_trainable = true}"},
   ["model:test_on_batch"] = {"compiled:test_on_batch(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:test_step"] = {"compiled:test_step(ipu.ones{4, 3}, ipu.ones{4, 1})"},
   ["model:to_json"] = {"#model:to_json() > 0"},

@@ -1,5 +1,6 @@
--- An entry of the references, always in one form: a sentence, how it is called, a call that runs
--- with the shapes that go in and come out, a table of arguments, and a list of what else is known.
+-- An entry of the references, always in one form. It has a sentence, the way to call it, and a call
+-- that runs, with the shapes that go in and come out. A table of arguments and a list of further
+-- facts follow.
 
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"

@@ -1,5 +1,5 @@
--- What the report in README is of: a small GPT on four IPUs, priced and not run:
--- ipulua --estimate --profile DIR docs/source/four_stages.lua
+-- The program of the report in README, a small GPT on four IPUs. It is priced and not run: ipulua
+-- --estimate --profile DIR docs/source/four_stages.lua
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local length, width, heads, words, blocks <const> = 128, 512, 8, 8192, 8

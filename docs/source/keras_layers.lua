@@ -1,5 +1,5 @@
--- The sections of layers in docs/reference/keras.md, in their order, and their first words. What is
--- said of each layer stands beside its class, in lua/ipulua/keras/layers.
+-- The sections of layers in docs/reference/keras.md, in their order, and their first words. The
+-- sentences about each layer stand beside its class, in lua/ipulua/keras/layers.
 return {
   {"Core"},
   {"Dropout and noise"},

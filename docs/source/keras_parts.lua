@@ -1,6 +1,6 @@
--- All of ipu.keras but layers, for docs/reference/keras.md: {name, what its shapes or values are
--- shown with}: of losses and metrics a kind or a sample, of schedules a sample, of initializers a
--- shape that is wrong, of callbacks a wrong sample. Samples are run.
+-- All of ipu.keras but layers, for docs/reference/keras.md, as {name, sample}. The sample of a loss
+-- or metric is a kind of data or a call. An initializer has a wrong shape, a callback a wrong
+-- sample. Samples are run.
 local operand <const> = {{"x", "tensor, number or list", "required", "operand"}}
 
 return {
@@ -166,7 +166,7 @@ return {
     softsign = {"x", arguments = operand}, cast_to_floatx = {"x", arguments = operand},
     is_keras_tensor = {"x", arguments = {{"x", "any value", "required", "value to look at"}}},
   },
-  -- What is for the library itself.
+  -- Names for the library itself.
   internal = {declare = true, build_once = true, build_with = true, discard_programs = true,
     watch = true,
     ensure_built = true, prepare = true, reduce = true, get = true,

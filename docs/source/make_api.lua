@@ -20,8 +20,8 @@ require "ipulua.base.log".set_writer(function() end)
 
 local folder = arg and arg[1]
 
--- What stands where. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu does not
--- offer by name is {class, how one is got}.
+-- The sections and their pages. "loops.repeat_n" is ipu.loops.repeat_n; a class of its own that ipu
+-- does not offer by name is {class, how one is got}.
 local sections <const> = {
   {"Tensors", "Ops, which are functions of `ipu` and methods of tensors, are in [ops](../ops.md). "
     .. "`t[2]`, `t[-1]`, `t[{2, 5}]`, `t[{{2, 5}, {}, -1}]` and `t[mask]` take elements out: "
@@ -266,7 +266,7 @@ local function write_fields(name, fields)
   write("- Fields: %s", table.concat(list, "; "))
 end
 
--- What calls give: tables and userdata whose classes scripts don't make by name.
+-- Results of calls: tables and userdata whose classes scripts don't make by name.
 local function write_values()
   page = pages.add(book, "Values", "Functions give these; none of them is made by its name.")
   for _, value in ipairs(values) do
@@ -347,7 +347,7 @@ for _, section in ipairs(sections) do
   for _, name in ipairs(page.planned) do write_named(name) end
   if section[4] then write_class(section[4][1].__name, section[4][1], section[4][2]) end
 end
--- What no section names yet.
+-- Names that are in no section yet.
 local rest = {}
 for name in pairs(enums) do written[name] = true end
 for _, name in ipairs(help.names(ipu)) do

@@ -1,6 +1,7 @@
--- `make docs`: the pages of docs/reference/keras, their index docs/reference/keras.md, and
--- docs/library/keras.lua (annotations for LuaLS): from the classes of ipu.keras, the rows of their
--- arguments, the comments above them, and samples that are run. Given a folder, it writes there.
+-- `make docs` writes the pages of docs/reference/keras, their index docs/reference/keras.md, and
+-- docs/library/keras.lua, annotations for LuaLS. The sources are the classes of ipu.keras, the rows
+-- of their arguments, the comments above them, and samples that are run. Given a folder, it writes
+-- there.
 
 package.path = "docs/source/?.lua;" .. package.path
 local class = require "ipulua.base.class"

@@ -27,8 +27,8 @@ local function results_of(op, arguments)
   return alike and list[1] or table.concat(list, ", ")
 end
 
--- What the op takes for its numbers, with the dtypes of its results: "float32, int8", "float32,
--- int8 → bool", "float32; int8 → float32".
+-- The dtypes of an op's numbers, and the dtypes of its results: "float32, int8", "float32, int8 →
+-- bool", "float32; int8 → float32".
 local function dtypes(op, row)
   local case
   for each in ((row.sample or "") .. "|"):gmatch("([^|]*)|") do
@@ -67,8 +67,7 @@ local function dtypes(op, row)
   return table.concat(groups, "; "), refusal
 end
 
--- What else there is: the operands that are indices or conditions, with the dtypes that they may
--- have; or the results' alone.
+-- Further dtypes, of the operands that are indices or conditions, or of the results alone.
 local function other_dtypes(op, row)
   local lines = {}
   local operands = row.sample and samples.first_case(row.sample) or {}

@@ -1,6 +1,6 @@
--- The notes of comments (help.notes) for the references. Words in backquotes are code that is run:
--- in Errors each must raise a message, which is shown beside it, and in Shapes give a tensor of the
--- shape that follows.
+-- The notes of comments (help.notes) for the references. Words in backquotes are code that is run.
+-- In Errors each must raise a message, which is shown beside it. In Shapes each must give a tensor
+-- of the shape that follows.
 
 local help = require "ipulua.tools.help"
 local ipu = require "ipulua"
@@ -131,7 +131,7 @@ function notes.words(code, message)
   return words or tostring(message)
 end
 
--- Errors with the messages behind the code that provokes them.
+-- Errors with the messages after the code that provokes them.
 local function with_messages(name, text)
   return (text:gsub("`([^`]+)`", function(code)
     local value, message = notes.run(code)

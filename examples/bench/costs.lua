@@ -1,5 +1,5 @@
--- What things cost besides the arithmetic, a JSON line each: deep models, compiling, ops one at a
--- time, queues, reading batches, long loops, memory. Figures are for reading; nothing fails here.
+-- Costs besides the arithmetic, a JSON line each: deep models, compiling, ops one at a time,
+-- queues, reading batches, long loops, memory. Figures are for reading; nothing fails here.
 -- `costs.lua --depth --op` measures those alone.
 local core = require "ipulua.core"
 local ipu = require "ipulua"

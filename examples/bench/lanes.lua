@@ -1,7 +1,7 @@
--- What several IPUs' threads gain on one computer: a wide and a small MLP trained as one lane with
--- gradient accumulation, as a pipeline of two stages and on two replicas. A JSON line each, times
--- per sample against one lane on one thread. --wide or --small measures that
--- one alone. Both take a minute or two.
+-- The gain of several IPUs' threads on one computer. A wide and a small MLP are trained as one lane
+-- with gradient accumulation, as a pipeline of two stages, and on two replicas. A JSON line each,
+-- times per sample against one lane on one thread. --wide or --small measures that one alone. Both
+-- take a minute or two.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 local wide, small = require "ipulua.script".arguments{"wide", "small"}

@@ -1,6 +1,6 @@
--- A training step on two processes next to the same step on one, with one thread and with two, and
--- next to PyTorch's DistributedDataParallel if that is installed. All take turns, --rounds times;
--- the best time of each counts. `make bench-processes` runs it.
+-- A training step on two processes, next to the same step on one, with one thread and with two.
+-- PyTorch's DistributedDataParallel is a third column if it is installed. All take turns, --rounds
+-- times; the best time of each counts. `make bench-processes` runs it.
 local ipulua <const> = os.getenv("IPULUA") or "build/ipulua"
 local folder <const> = arg[0]:match("^(.*/)") or ""
 local rounds <const> = require "ipulua.script".arguments{{"rounds", 3}}

@@ -1,4 +1,5 @@
--- What the workloads share: data, timing, and the JSON line at the end. Part of w1.lua, … w7.lua.
+-- Code that the workloads share: data, timing, and the JSON line at the end. Part of w1.lua, …
+-- w7.lua.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 require "ipulua.script".part("w1.lua, … w7.lua")

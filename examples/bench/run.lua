@@ -1,6 +1,6 @@
--- make bench: every workload, a JSON line each; with --peers next to PyTorch, if it is installed:
--- ours and the peer alternate, and a table of median ratios follows.
--- usage: run.lua [--peers] [--rounds N] [--threads 1,2] [--workloads w1,w2 ...] [--data DIR]
+-- make bench: every workload, a JSON line each. With --peers PyTorch, if it is installed, runs in
+-- turn with it, and a table of median ratios follows. usage: run.lua [--peers] [--rounds N]
+-- [--threads 1,2] [--workloads w1,w2 ...] [--data DIR]
 local ipu = require "ipulua"
 
 local folder = arg[0]:match("^(.*/)") or ""

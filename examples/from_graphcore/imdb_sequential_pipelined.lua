@@ -1,6 +1,6 @@
--- SequentialPipelineModel, an older class, takes a list of layers for each stage: an embedding on
--- the first IPU, an LSTM and a sigmoid on the second. Here steps_per_epoch counts weight updates,
--- each of 16 micro-batches. The lines of `fit` count micro-batches.
+-- SequentialPipelineModel, an older class, takes a list of layers for each stage. Here an embedding
+-- is on the first IPU, an LSTM and a sigmoid are on the second. Here steps_per_epoch counts weight
+-- updates, each of 16 micro-batches. The lines of `fit` count micro-batches.
 local ipu = require "ipulua"
 local keras, layers, data = ipu.keras, ipu.keras.layers, ipu.data
 local reviews = dofile((arg[0]:gsub("[^/]*$", "imdb_reviews.lua"))) -- beside this file

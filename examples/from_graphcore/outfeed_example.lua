@@ -1,6 +1,6 @@
 -- Results of a running program: a loop of 100 steps puts the answers of a classifier into an
--- outfeed. After the first run the script reads them all at once. It reads those of the second run
--- while the loop goes on. All inputs are ones, so all answers are the same.
+-- outfeed. After the first run the script reads them all at once. It reads the values of the second
+-- run while the loop goes on. All inputs are ones, so all answers are the same.
 
 local ipu = require "ipulua"
 

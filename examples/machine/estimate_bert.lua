@@ -40,7 +40,7 @@ local function bert()
   x = layers.Cropping1D{{0, sequence - masked}}(x)
   local model = keras.Model{inputs = words, outputs = layers.Dense{vocabulary}(x),
     name = "bert_large"}
-  model:compile{optimizer = keras.optimizers.Adam(),
+  model:compile{optimizer = keras.optimizers.Adam{epsilon = 1e-3},
     loss = keras.losses.SparseCategoricalCrossentropy{from_logits = true}}
   model:set_pipelining_options{gradient_accumulation_steps_per_replica = accumulation,
     pipeline_schedule = "Grouped",

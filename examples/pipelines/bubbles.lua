@@ -1,6 +1,6 @@
 -- Where a pipeline waits: eight micro-batches go through four stages in each schedule, drawn step
--- by step. A dot is a bubble. In a forward pass, S stages and M micro-batches have a share of
--- bubbles of (S - 1) / (M + S - 1), as the paper on GPipe counts them. More micro-batches make it
+-- by step. A dot is a bubble. In a forward pass of S stages and M micro-batches, the share of
+-- bubbles is (S - 1) / (M + S - 1). The paper on GPipe counts them so. More micro-batches make it
 -- smaller.
 local ipu = require "ipulua"
 local stages, count = require "ipulua.script".arguments{{"stages", 4, least = 2},

@@ -4,9 +4,9 @@
 -- Borders that balance those are priced with each schedule, then moved in the best programs.
 --
 -- --model is resnet50, gpt or a Lua file, --policy float16 or float32, --optimizer sgd (with
--- momentum) or adam; --plot names an SVG file for the picture. A model's file returns {title =,
--- samples =, sizes =, build =}: the samples of a weight update, the sizes of micro-batches to try,
--- and a function that makes the model of blocks. The table `models` below has two of these.
+-- momentum) or adam. --plot names an SVG file for the picture. A model's file returns {title =,
+-- samples =, sizes =, build =}. They are the samples of a weight update, the sizes of micro-batches
+-- to try, and a function that makes the model of blocks. The table `models` below has two of these.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local model_name, ipus, plot, policy, optimizer = require "ipulua.script".arguments{
@@ -27,7 +27,7 @@ if policy ~= "float16" and policy ~= "float32" then
 end
 local optimizers <const> = {
   sgd = function() return keras.optimizers.SGD{learning_rate = 0.1, momentum = 0.9} end,
-  adam = function() return keras.optimizers.Adam() end,
+  adam = function() return keras.optimizers.Adam{epsilon = 1e-3} end,
 }
 if not optimizers[optimizer] then refuse("--optimizer is sgd or adam, got '%s'", optimizer) end
 local target <const> = "bow"
@@ -56,7 +56,7 @@ local function encoder(x, width, heads)
 end
 
 -- build(block) makes the model; block(name, f, ...) calls f for a part that no border divides.
--- samples: of a weight update; sizes: of the micro-batches to try; loss: if it is not a
+-- samples: in a weight update. sizes: micro-batches to try. loss: given if it is not a
 -- classification.
 local models = {
   resnet50 = {title = "ResNet-50", samples = 256, sizes = {2, 4, 8, 16}, build = function(block)
@@ -187,9 +187,9 @@ local function balanced(work, n)
   return cut
 end
 
--- The time of a sample as a product of three factors: the work of an average IPU, how much more the
--- slowest IPU has, and how much longer than its work that IPU takes. The last factor comes from
--- filling, draining, links and weight updates.
+-- The time of a sample as a product of three factors. The first is the work of an average IPU, the
+-- second how much more the slowest IPU has. The third is how much longer than its work that IPU
+-- takes. The last factor comes from filling, draining, links and weight updates.
 local function factors(e, samples)
   local by_ipu, work, slowest = {}, 0, 0
   for _, stage in ipairs(e.stages) do

@@ -1,5 +1,5 @@
 -- Metric learning: one network maps two pictures to two points. A contrastive loss, written here,
--- brings the points of equal digits together and moves those of different digits apart.
+-- brings the points of equal digits together and moves the points of different digits apart.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers
 local images, epochs = require "ipulua.script".arguments{{"images", 6000, short = 1000},

@@ -1,5 +1,5 @@
 -- Not an example itself: the text that char_gpt.lua and char_lstm.lua learn from. The first three
--- results are those of keras.datasets.text.load_data, the fourth one is a beginning for samples.
+-- results are as of keras.datasets.text.load_data, the fourth one is a beginning for samples.
 -- Without tinyshakespeare.txt the text is made of this project's pages.
 local ipu = require "ipulua"
 require "ipulua.script".part("char_gpt.lua and char_lstm.lua")

@@ -1,5 +1,5 @@
 -- An LSTM tells good reviews from bad ones. Without the files of IMDB (in $IPULUA_DATA) the reviews
--- are made up: good words count for them, bad ones against, and "not" inverts the next of these.
+-- are made up. Good words count for them, bad words against, and "not" inverts the next of these.
 -- After three epochs (three seconds) 99.5 % of unseen made-up reviews are right.
 local ipu = require "ipulua"
 local keras, layers = ipu.keras, ipu.keras.layers

@@ -1,4 +1,4 @@
--- A variational autoencoder: the encoder gives a distribution of two numbers for each digit, a
+-- A variational autoencoder. The encoder gives a distribution of two numbers for each digit, a
 -- sampling layer draws from it, and the decoder makes the picture. The model has a train_step of
 -- its own.
 local ipu = require "ipulua"

@@ -4,7 +4,8 @@
 --   local a = ipu.tensor{{1, 2}, {3, 4}}
 --   print(ipu.matmul(a, a, {transpose_b = true}))
 --
--- Ops take tensors, then one table of attributes. What C gave out is freed when it is collected.
+-- Ops take tensors, then one table of attributes. Objects of the C library are freed when they are
+-- collected.
 
 local ffi = require "ffi"
 
@@ -12,7 +13,7 @@ local base = require "ipulua.ffi.library"()
 local C, ipu, context, check, raise, want = base.C, base.ipu, base.context, base.check, base.raise,
   base.want
 
--- What the files of the folder extend: classes, and the tests that tell them apart.
+-- The files of the folder extend these classes, and the tests that tell them apart.
 local Tensor, Value, Variable = {}, {}, {}
 base.Tensor, base.Value, base.Variable = Tensor, Value, Variable
 

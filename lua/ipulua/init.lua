@@ -198,7 +198,7 @@ local print_options <const> = {edgeitems = 3, precision = 8, threshold = 1000}
 
 ---How tensors are printed from now on. Options that aren't given stay as they are. At first
 ---edgeitems is 3, precision 8 and threshold 1000. A number alone is printed with all its digits.
----Shapes: of what is printed: any
+---Shapes: tensors of any shape are printed
 ---Errors: a precision below 0 or above 17: `ipu.set_printoptions{precision = 40}`
 ---Source: numpy.set_printoptions
 ---@param ... any edgeitems, precision, threshold

@@ -1,6 +1,7 @@
--- "Did you mean …?": the known name with the smallest edit distance, when it is near enough to be a
--- slip, one that it begins or ends (schedule, pipeline_schedule), or else the one that is
--- abbreviated: lr, learning_rate. Lua 5.1 syntax: ipulua.ffi asks it, too.
+-- "Did you mean …?": the known name with the smallest edit distance, if it is near enough to be a
+-- slip. Otherwise it is a known name that the given one begins or ends, as schedule does
+-- pipeline_schedule. Otherwise it is the one that the given name abbreviates, as lr does
+-- learning_rate. Lua 5.1 syntax: ipulua.ffi asks it, too.
 
 local nearest = {}
 

@@ -1,6 +1,6 @@
--- Ops by the names that scripts call them by (ops.add, ops.nn.relu, ops.random.normal), and tensors
--- made of numbers (ops.tensor, ops.zeros, …): what the library's own files compute with. It loads
--- nothing else, as the public module would.
+-- The library's own files compute with this module. It has the ops by their names in scripts
+-- (ops.add, ops.nn.relu, ops.random.normal), and makes tensors of numbers (ops.tensor, ops.zeros,
+-- …). Unlike the public module, it loads nothing else.
 
 local core = require "ipulua.core"
 local creation = require "ipulua.base.creation"

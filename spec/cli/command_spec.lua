@@ -116,8 +116,7 @@ describe("the command line", function()
     end)
   end)
 
-  -- What the standard interpreter does, we do, to the byte: output, messages with tracebacks, exit
-  -- status.
+  -- Output, messages with tracebacks and exit status equal the standard interpreter's, to the byte.
   describe("agrees with lua5.4", function()
     local cases = {
       {"hello.lua"}, {"hello.lua", "a", "b c", ""}, {"args.lua"},
@@ -165,7 +164,7 @@ describe("the command line", function()
       {"-i", "-e", "_PROMPT = ''", stdin = ""},
       {"-e", "return 1, 2"}, {"-e", "goto x"}, {"-e", "print(pcall(string.dump, print))"}, {""},
       {"-e", ""},
-      -- Warnings, also those of finalisers; states that are closed.
+      -- Warnings, also of finalisers; states that are closed.
       {"-W", "-W", "warns.lua"}, {"-e", "warn('@on')", "warns.lua"},
       {"-W", "-e", "print(pcall(warn))"}, {"-e", "warn('@unknown') warn()"},
       {"-W", "-e", "setmetatable({}, {__gc = function() error('in gc') end}) collectgarbage()"},
@@ -388,7 +387,7 @@ describe("the command line", function()
     it("in the standard places only where there is no library", function()
       assert.equal(standard, path_of(folder .. "/alone/bin/ipulua", {}))
     end)
-    it("where LUA_PATH says, with ;; for the default", function()
+    it("where LUA_PATH says, with two semicolons for the default", function()
       local before = {LUA_PATH = "mine/?.lua;;"}
       local after = {LUA_PATH_5_4 = ";;mine/?.lua", LUA_PATH = "not this"}
       assert.equal("mine/?.lua;" .. ours .. ";" .. standard,

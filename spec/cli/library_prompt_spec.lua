@@ -1,5 +1,5 @@
--- The prompt with the library: help, results, Ctrl-C in the midst of work; the stock modules; how
--- fast it is there.
+-- The prompt with the library: help, results, Ctrl-C in the midst of work, the stock modules, the
+-- time until it is there.
 local command = require "spec.support.command"
 local core = require "ipulua.core"
 local terminal = require "spec.support.terminal"

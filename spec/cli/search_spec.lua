@@ -1,4 +1,4 @@
--- What the prompt finds by a name or a word.
+-- The prompt's search by a name or a word.
 
 local command = require "spec.support.command"
 
@@ -36,7 +36,7 @@ describe("the prompt explains", function()
     assert.equal(out, (typed('help("reduce_std")\n')))
   end)
 
-  it("what has a word in its name, a module a group, with a sentence each", function()
+  it("names with a word in them, grouped by module, with a sentence each", function()
     local out = typed('help("reduce")\n')
     assert.matches("^ipu:\n", out)
     assert.matches("\n  reduce_sum +The sum over axes%.\n", out)
@@ -45,7 +45,7 @@ describe("the prompt explains", function()
     assert.equal(1, sums)
   end)
 
-  it("what has it in its first sentence where no name has", function()
+  it("first sentences with the word, if no name has it", function()
     assert.matches("EarlyStopping +Ends training when a metric", (typed('help("patience")\n')))
   end)
 

@@ -197,8 +197,8 @@ describe("CSV", function()
   it("without a cell is refused", function()
     for _, text in ipairs{"", "\n\n"} do
       command.write(path, text)
-      assert.error_matches(function() data.read_csv(path) end, "an empty table")
-      assert.error_matches(function() data.from_csv(path) end, "an empty table")
+      assert.error_matches(function() data.read_csv(path) end, "the table is empty")
+      assert.error_matches(function() data.from_csv(path) end, "the table is empty")
     end
   end)
 end)

@@ -551,7 +551,7 @@ describe("dataset questions", function()
       {function() numbers(3):take("x") end, "take"},
       {function() numbers(3):shard(2, 2) end, "shard: the index must be between 0 and 1, got 2"},
       {function() data.range(1, 2, 0) end, "range: step is 0"},
-      {function() data.zip(numbers(3), 7) end, "zip: argument 2 is no dataset"},
+      {function() data.zip(numbers(3), 7) end, "zip: argument 2 must be a dataset, got"},
       {function() numbers(3):concatenate(pairs_of(2)) end,
         "concatenate: the elements nest as int64[] in the first dataset, as {float32[2], int32[]}"},
       {function() numbers(3):flat_map(function(x) return x end) end,

@@ -1,5 +1,5 @@
--- Random numbers that functions of datasets draw: of each element its own, whatever was read or
--- drawn before, and the same in a training that is resumed.
+-- Random numbers that functions of datasets draw. Each element has its own, whatever was read or
+-- drawn before, and the same in a resumed training.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -65,7 +65,7 @@ local function numbers(d)
   return list
 end
 
-describe("what a function draws for an element", function()
+describe("a random number that a function draws for an element", function()
   for name, make in pairs(makers) do
     it("doesn't depend on what was read or drawn before: " .. name, function()
       ipu.random.set_seed(1)

@@ -1,5 +1,5 @@
--- Ctrl-C in the midst of a function that makes elements in Lua: reading goes on with that element,
--- and what it draws is what it would have drawn.
+-- Ctrl-C in the midst of a function that makes elements in Lua. Reading goes on with that element,
+-- which draws the same numbers as without Ctrl-C.
 local command = require "spec.support.command"
 
 local script <const> = [[
@@ -113,6 +113,41 @@ describe("Ctrl-C in a function of a dataset that runs in Lua", function()
     command.write(folder .. "/chains.lua", script)
   end)
   teardown(function() command.remove(folder) end)
+
+  -- each is traced for trial shapes when it is made
+  for _, name in ipairs{"map", "filter"} do
+    it("ends the " .. name .. " whose function is being traced", function()
+      command.write(folder .. "/traced.lua", [[
+local ipu = require "ipulua"
+local name <const>, calls = arg[1], 0
+local ds = ipu.data.from_generator(function()
+  local n = 0
+  return function() n = n + 1; if n < 4 then return ipu.ones{n} end end
+end, {output_types = "float32", output_shapes = {-1}})
+local function f(x)
+  calls = calls + 1
+  local noise = ipu.random.uniform{}
+  if calls == 1 and arg[2] == "pressed" then
+    io.popen("kill -INT $PPID"):close()
+    for _ = 1, 30000 do end
+  end
+  local y = ipu.reduce_sum(x) + noise
+  return name == "map" and y or ipu.greater(y, 1.5)
+end
+ipu.random.set_seed(1)
+if arg[2] == "pressed" then
+  local ok, problem = pcall(ds[name], ds, f)
+  print(ok, problem:match("[^:]*$"), calls)
+end
+for x in ds[name](ds, f):iter() do print(x) end
+]])
+      local plain = command.run{command.ipulua, folder .. "/traced.lua", name}
+      local pressed = command.run{command.ipulua, folder .. "/traced.lua", name, "pressed"}
+      assert.equal(0, plain.status, plain.err)
+      assert.truthy(#plain.out > 3)
+      assert.equal("false\t interrupted!\t1\n" .. plain.out, pressed.out, pressed.err)
+    end)
+  end
 
   for _, name in ipairs{"map", "draws", "filter", "take_while", "flat_map", "interleave",
     "from_generator", "shapes"} do

@@ -1,5 +1,5 @@
--- What elements are made of: random structures through every stage, and what isn't the structure
--- that was declared or came first.
+-- Structures of elements: random ones through every stage, and ones unlike the declared structure
+-- or the first one.
 
 local ipu = require "ipulua"
 local structures = require "spec.support.element_structures"

@@ -4,7 +4,7 @@ local ipu = require "ipulua"
 
 local data, layers = ipu.data, ipu.keras.layers
 
--- What is read, each element as its values in words.
+-- The elements that are read, each as its values in words.
 local function read(ds)
   local list = {}
   for a, b in ds:iter() do

@@ -91,7 +91,7 @@ describe("docs/reference/api", function()
       and not listed("keras.losses.prepare"))
   end)
 
-  it("says of each entry what it takes, of which types, and what is an error", function()
+  it("says of each entry its arguments, their types and its errors", function()
     local count = 0
     for _, e in ipairs(entries()) do
       if takes_any(e) then
@@ -103,8 +103,8 @@ describe("docs/reference/api", function()
     assert.is_true(count > 140, count)
   end)
 
-  -- A row of type any says in words what is meant; a range is that of the check, so the row's
-  -- message must give it, too.
+  -- A row of type any says its types in words. A range comes from the check, so the row's message
+  -- must give it, too.
   it("says of no argument that it may be anything", function()
     -- which any value may be given to
     local anything <const> = {["is_tensor"] = true, ["json.encode"] = true}

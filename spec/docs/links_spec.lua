@@ -1,5 +1,5 @@
--- Links of the documents lead somewhere; every chapter is in the book's list; C and LuaJIT snippets
--- work.
+-- Links of the documents lead somewhere, every chapter is in the book's list, and C and LuaJIT
+-- snippets work.
 local command = require "spec.support.command"
 
 local build = command.ipulua:match("^(.*)/[^/]*$")

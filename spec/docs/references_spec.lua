@@ -1,6 +1,6 @@
--- The references are as `make docs` writes them, which runs every call on them, and each entry has
--- the one form: a sentence, how it is called, a call that ran with its result, a table of
--- arguments, and what it gives, what is an error, and where it is used.
+-- The references are as `make docs` writes them, which runs every call on them. Each entry has one
+-- form: a sentence, the way to call it, a call that ran with its result, and a table of arguments.
+-- Results, errors and uses follow.
 
 local command = require "spec.support.command"
 local core = require "ipulua.core"

@@ -4,7 +4,7 @@
 local shapes = assert(loadfile("docs/source/shapes.lua"))()
 
 describe("shapes with names", function()
-  it("are those of samples", function()
+  it("are found by samples", function()
     for _, case in ipairs{
       {"[batch, ..., features] → [batch, ..., units]", {2, 3}, {2, 4}, {units = 4}},
       {"[batch, ..., features] → [batch, ..., units]", {2, 5, 6, 3}, {2, 5, 6, 4}, {units = 4}},

@@ -62,7 +62,7 @@ describe("snippets of", function()
 end)
 
 -- Blocks without a language hold what was printed.
-describe("what is shown of", function()
+describe("the output shown of", function()
   it("a program that does not fit in docs/reference/profile.md is near an estimate", function()
     local page, folder = command.read("docs/reference/profile.md"), command.folder()
     command.write(folder .. "/wide.lua",

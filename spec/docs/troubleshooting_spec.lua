@@ -30,7 +30,7 @@ end
 
 local folder
 
--- What provokes each, in any order.
+-- The code that provokes each, in any order.
 local causes <const> = {
   ["ipu has no 'matmull'"] = function() return ipu.matmull end,
   ["reduce_sum has no argument 'axes'"] = function() ipu.reduce_sum(ipu.ones{2}, {axes = 0}) end,
@@ -146,7 +146,7 @@ local causes <const> = {
     ipu.func(function(x) return ipu.log(x) end)(ipu.tensor{-1})
   end,
 }
--- What other specs provoke: by a signal, from C, with another library.
+-- Messages that other specs provoke, by a signal, from C, or with another library.
 local elsewhere <const> = {"interrupted!", "ONNX has no counterpart", "depends on the batch",
   "models need ipulua/core.so",
   "of the C interface", "attempt to call a nil value (method 'compil')", "a script begins with"}

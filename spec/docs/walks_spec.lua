@@ -1,5 +1,5 @@
 -- The walks of docs/architecture.md, which `make walk` records and `make nightly` compares with a
--- new recording: short, of files that there are, and none is left and entered again.
+-- new recording. They are short, their files exist, and none is left and entered again.
 
 local command = require "spec.support.command"
 
@@ -26,7 +26,7 @@ describe("the walks of docs/architecture.md", function()
     assert.matches("^src/target/", walks[2][#walks[2]])
   end)
 
-  it("have at most 15 files each, all of which are there", function()
+  it("have at most 15 files each, and all exist", function()
     for _, walk in ipairs(walks) do
       assert.is_true(#walk <= 15, #walk)
       for _, file in ipairs(walk) do assert.is_truthy(command.read(file), file) end

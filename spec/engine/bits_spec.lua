@@ -1,5 +1,5 @@
--- What the compiler leaves out, fuses and looks through changes no bit: random programs that invite
--- it, on numbers at their limits.
+-- The compiler leaves out, fuses and looks through nodes without changing a bit. Random programs
+-- invite it, on numbers at their limits.
 
 local command = require "spec.support.command"
 local fuzz = require "spec.support.fuzz_bits"

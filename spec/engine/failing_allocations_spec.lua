@@ -1,5 +1,5 @@
--- Trainings in which an allocation fails: an error that says so, or the right weights; and none of
--- what failed is left for the next one.
+-- Trainings in which an allocation fails end in an error that says so, or in the right weights. The
+-- next training finds no trace of it.
 
 local command = require "spec.support.command"
 

@@ -1,4 +1,4 @@
--- What a program copies: nothing that could have been written where it belongs.
+-- A program copies nothing that could have been written where it belongs.
 local core = require "ipulua.core"
 local ipu = require "ipulua"
 

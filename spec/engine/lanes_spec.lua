@@ -1,6 +1,6 @@
--- Eight lanes on eight threads compute what they compute on one, to the bit: replicas, and the
--- stages of a pipeline, which also is gradient descent on all micro-batches at once. Run by
--- `make tsan`, this is where lanes meet.
+-- Eight lanes on eight threads give the bits of one thread. The lanes are replicas, and the stages
+-- of a pipeline, whose result is gradient descent on all micro-batches at once. Run by `make tsan`,
+-- this is where lanes meet.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -15,8 +15,7 @@ local function device()
   cfg:configure_ipu_system()
 end
 
--- Results of run() on 1, 2 and 8 threads, of which the first is returned and the others are the
--- same.
+-- Runs run() on 1, 2 and 8 threads. Returns the first result; the others must be equal.
 local function same_on_any_threads(run)
   local reference
   for _, threads in ipairs{1, 2, lanes} do

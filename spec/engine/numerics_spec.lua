@@ -1,5 +1,5 @@
--- What the machine does beyond the range of numbers, what it traps, and looking for the op that
--- made the first NaN.
+-- The machine's results beyond the range of numbers, its traps, and the search for the op that made
+-- the first NaN.
 
 local ipu = require "ipulua"
 
@@ -236,7 +236,7 @@ describe("floating point behaviour", function()
   end)
 
   -- A gradient adds up as the op does that it belongs to, wherever it is asked for.
-  it("row 29: of a gradient is that of its op's scope", function()
+  it("row 29: of a gradient is set by its op's scope", function()
     local x, w = ipu.ones({1, 1}, {dtype = "float16"}), ipu.full({1, 4096}, 0.3,
       {dtype = "float16"})
     local function slope(forward, backward)

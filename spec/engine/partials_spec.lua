@@ -1,6 +1,6 @@
 -- Partial sums in float16, in the ops that have products inside. float16 steps by 2 from 2048 on
--- (IEEE 754, table 3.5), and a tie goes to the even one: 2048 + 1 + … + 1, eight ones, is 2048 when
--- each sum is rounded, and 2056 when the last one is. 2048 + 4 is exact.
+-- (IEEE 754, table 3.5), and a tie goes to the even one. So 2048 + 1 + … + 1, with eight ones, is
+-- 2048 if each sum is rounded. It is 2056 if only the last sum is. 2048 + 4 is exact.
 local ipu = require "ipulua"
 local layers = ipu.keras.layers
 
@@ -82,8 +82,8 @@ for name, r in pairs(recurrences) do
   cases[name .. ": the states' product"] = {r.out, -r.out, function()
     return last(run(r, {open = true, h = half{steps}, recurrent = 1}))
   end}
-  -- All gates are 1/2 and all states 0: the candidate's slope is dy, dy / 4 in an LSTM, and in a
-  -- GRU dy / 2, of which the reset gate leaves the half.
+  -- All gates are 1/2 and all states 0. The candidate's slope is dy, in an LSTM dy / 4. In a GRU it
+  -- is dy / 2, and the reset gate halves it.
   cases[name .. ": the way back to the states"] = {2056, 2048, function()
     local h = full({1, 9}, 0)
     return last(slopes(function() return run(r, {h = h, recurrent = r.back}) end, h, half{{steps}}))

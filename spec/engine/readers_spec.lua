@@ -1,5 +1,5 @@
--- Values that have more readers than one: results beside what is made of them, sums that trap,
--- results of replicas that are read on, and queues after they were emptied.
+-- Values with several readers: results that are also operands, sums that trap, results of replicas
+-- that are read on, and queues after they were emptied.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"
@@ -36,7 +36,7 @@ describe("optimizations.math.fast", function()
   end)
 end)
 
-describe("what takes the place of its operand", function()
+describe("a result that takes the place of its operand", function()
   -- The operands are finite, the results are not.
   for what, update in pairs{
     ["a product that is added"] = function(v, a) v:assign_add(ipu.matmul(a, a)) end,

@@ -97,7 +97,7 @@ describe("stochastic rounding", function()
     assert.not_same(alone, rounded(true))
   end)
 
-  -- What a program makes of f, twice, from a seed on; by_op: nothing is fused.
+  -- Two results of a program of f after a seed. by_op: nothing is fused.
   local function bits(f, operands, by_op)
     ipu.reset_ipu_seed(5)
     if by_op then ipu.enable_check_numerics() end

@@ -1,5 +1,6 @@
--- What a script holds doesn't grow by what it does again and again. Counts, never seconds; each
--- growth is that of one half of the steps, after the other half has filled what has a bound.
+-- A script's memory doesn't grow by steps that it repeats. Counts are compared, never seconds. The
+-- first half of the steps fills everything that has a bound; the growth in the second half is
+-- measured.
 
 local config = require "ipulua.config"
 local func = require "ipulua.trace.func"
@@ -212,7 +213,7 @@ describe("nothing grows by", function()
   end)
 end)
 
-describe("what is kept for a script to ask for has a bound:", function()
+describe("a list that is kept for a script to ask for has a bound:", function()
   it("records of programs whose functions are gone", function()
     local before = #func.compiled()
     for i = 1, 1100 do

@@ -12,7 +12,7 @@ describe("numbers below the normal range", function()
     for _, threads in ipairs{1, 2, 3} do
       ipu.set_num_threads(threads)
       local x = ipu.full({300000}, small)
-      assert.equal(small, x[1]:item()) -- what only lies there stays as it is
+      assert.equal(small, x[1]:item()) -- a number that is only kept stays as it is
       assert.equal(0, ipu.reduce_max(x + x):item())
       local sum, product, most = twice(x)
       assert.equal(0, ipu.reduce_max(sum):item())

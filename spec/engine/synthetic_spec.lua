@@ -78,7 +78,7 @@ describe("synthetic data", function()
     assert.same({2.5, 2.5}, f(ipu.ones{2}):totable()) -- once
     -- not again by another program
     assert.same({4.5, 4.5}, ipu.func(function(x) return w + x end)(ipu.full({2}, 2)):totable())
-    assert.equal(9, steps:item()) -- what no optimizer trains is as it was
+    assert.equal(9, steps:item()) -- a variable that no optimizer trains keeps its value
     for _, event in ipairs(ipu.ipu_event_trace()) do
       assert.not_equal("HOST_TO_DEVICE_TRANSFER", event.type)
     end

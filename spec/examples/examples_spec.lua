@@ -12,7 +12,7 @@ do
   end
 end
 
--- What examples/README.md says that the short form of each prints.
+-- The output of each short form, as examples/README.md has it.
 local listed = {}
 for row in io.lines "examples/README.md" do
   local names, printed = row:match "^| (`.-) |.*| `([^|]+)` ?[^`|]*|$"
@@ -126,7 +126,7 @@ describe("example", function()
   it("rows 224, 263: example_tf2_model_fit", function()
     local lines = run("example_tf2_model_fit")
     local loss, accuracy = lines[#lines]:match("^loss (%S+) accuracy (%S+)$")
-    assert.is_true(tonumber(loss) < 0.9 * math.log(10), loss) -- that of a guess among ten classes
+    assert.is_true(tonumber(loss) < 0.9 * math.log(10), loss) -- a guess among ten classes
     assert.is_true(tonumber(accuracy) > 0.15, accuracy)
   end)
 
@@ -196,8 +196,8 @@ describe("example", function()
       without[2]:find("^Time taken without infeed/outfeed queues: %d+%.%d+ seconds$"))
   end)
 
-  -- Shortened so far that only the direction shows: of ten digits 10 % are guessed, of two answers
-  -- 55 %, and the mean of all pictures has a cross-entropy of 0.262 with each.
+  -- Shortened so far that only the direction shows. Of ten digits 10 % are guessed, of two answers
+  -- 55 %. The mean of all pictures has a cross-entropy of 0.262 with each.
   for name, expected in pairs {
     autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.2},
     resnet20 = {"^test accuracy (%d+%.%d+) %%$", 30, 100},

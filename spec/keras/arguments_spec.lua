@@ -130,7 +130,7 @@ describe("the arguments of fit", function()
 end)
 
 describe("the arguments of evaluate and predict", function()
-  it("are checked as those of fit", function()
+  it("are checked as fit's arguments are", function()
     local m = model()
     refused("evaluate: the dataset is endless.*give 'steps'", m.evaluate, m, batches():repeat_n(),
       {verbose = 0})

@@ -1,4 +1,4 @@
--- keras.backend, and names that Keras has beside those of classes. Numbers are worked out by hand
+-- keras.backend, and names of Keras that are not names of classes. Numbers are worked out by hand
 -- or come from Keras' documentation.
 
 local command = require "spec.support.command"
@@ -170,7 +170,7 @@ describe("small parts of Keras", function()
   it("normalize divides vectors by their norm; zeros stay", function()
     assert.same({{0, 0}, {1, 0}}, numbers(keras.utils.normalize(ipu.tensor{{0, 0}, {5, 0}})))
     assert.same({{0.25, 0.75}}, numbers(keras.utils.normalize(ipu.tensor{{2, 6}}, {order = 1})))
-    -- what numpy.linalg.norm means by these orders: 8, 0 (which stays), 2
+    -- numpy.linalg.norm's results for these orders: 8, 0 (which stays), 2
     local x <const> = ipu.tensor{{2, -8, 0}}
     assert.same({{0.25, -1, 0}}, numbers(keras.utils.normalize(x, {order = math.huge})))
     assert.same({{2, -8, 0}}, numbers(keras.utils.normalize(x, {order = -math.huge})))
@@ -191,7 +191,7 @@ describe("small parts of Keras", function()
     os.remove(path)
   end)
 
-  it("mean, var and std of bool are those of zeros and ones", function()
+  it("mean, var and std of bool are computed of zeros and ones", function()
     local hits = ipu.equal(ipu.tensor{1, 0, 1, 1}, ipu.tensor{1, 1, 1, 1})
     assert.equal(0.75, K.mean(hits):item())
     assert.equal(0.1875, K.var(hits):item())

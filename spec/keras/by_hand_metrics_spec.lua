@@ -99,7 +99,7 @@ describe("CosineDecay", function()
 end)
 
 describe("a metric's name", function()
-  it("is Keras' own where it is not that of its class", function()
+  it("is Keras' own where it differs from its class' name", function()
     for class, name in pairs{
       KLDivergence = "kullback_leibler_divergence", LogCoshError = "logcosh",
       AUC = "auc", RootMeanSquaredError = "root_mean_squared_error", Mean = "mean",

@@ -1,5 +1,5 @@
--- Hooks of callbacks, called one by one as fit calls them: in a second training, after several
--- steps at once, and with values that are no numbers.
+-- Hooks of callbacks, called one by one as fit calls them. They are called in a second training,
+-- after several steps at once, and with values that are no numbers.
 
 local ipu = require "ipulua"
 local command = require "spec.support.command"
@@ -40,7 +40,7 @@ describe("EarlyStopping", function()
   end)
 end)
 
-describe("what is monitored", function()
+describe("a monitored metric", function()
   it("is to grow or to fall by its name", function()
     for name, grows in pairs{accuracy = true, val_acc = true, val_left_accuracy_1 = true,
       val_auc = true, auc_pr = true, myacc_2 = true, fmeasure_x = true, loss = false,

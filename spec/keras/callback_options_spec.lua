@@ -60,7 +60,7 @@ local function weights_after(name)
     return tostring(model:get_weights()[1])
   end
 end
--- What is written to the terminal.
+-- The output on the terminal.
 local function words_of(name, others)
   return function(o)
     local r = command.run{command.ipulua, "-e", string.format([[
@@ -184,7 +184,7 @@ for _, row in ipairs(callbacks.LambdaCallback.argument_rows) do
   observed.LambdaCallback[row[1]] = {print, lambda(row[1])}
 end
 
-describe("what a callback accepts is used:", function()
+describe("an argument that a callback accepts is used:", function()
   local writer -- missing metrics have a warning
   before_each(function()
     folder = command.scratch()

@@ -118,7 +118,7 @@ describe("callbacks", function()
     os.execute("rm -r " .. folder)
   end)
 
-  it("CSVLogger tells once what its columns, those of the first epoch, lack", function()
+  it("CSVLogger tells once which metrics the columns of the first epoch lack", function()
     local path = command.scratch()
     local log = require "ipulua.base.log"
     local lines = {}
@@ -144,7 +144,7 @@ describe("callbacks", function()
     assert.are.equal(3, #lines)
   end)
 
-  -- What an independent reader finds: {kind .. tag → {step → value}}, or a message.
+  -- The contents by an independent reader: {kind .. tag → {step → value}}, or a message.
   local function events_in(folder)
     local pipe <close> = assert(io.popen(command.python "struct" .. " spec/support/read_events.py "
       .. command.quote(folder) .. " 2>&1"))

@@ -1,5 +1,5 @@
--- Checkpoints: what is saved comes back to the bit, a killed process leaves a complete one, a
--- killed training goes on as if nothing had been.
+-- Checkpoints. A saved state comes back to the bit. A killed process leaves a complete checkpoint,
+-- and a killed training goes on as if nothing had been.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
@@ -353,7 +353,7 @@ describe("ipu.train.Checkpoint", function()
       core.list_folder(folder))
   end)
 
-  it("keeps the newest three and the best; hashes are those of sha256sum", function()
+  it("keeps the newest three and the best, with the hashes that sha256sum prints", function()
     local v = ipu.Variable(0.0)
     local checkpoint = ipu.train.Checkpoint{v = v}
     checkpoint:save(folder, {best = true})
@@ -379,7 +379,7 @@ describe("ipu.train.Checkpoint", function()
     os.remove(folder .. "/latest.json")
     checkpoint:restore(folder)
     assert.equal(3, v:item())
-    -- What restoring gives, and the warnings on the way, the folder left out.
+    -- The result of restoring, and the warnings on the way, without the folder.
     local function restored()
       local lines, ok, result = log.capture("warn", pcall, checkpoint.restore, checkpoint, folder)
       for i, line in ipairs(lines) do lines[i] = line:gsub("^.-/(step%-%d+/)", "%1") end

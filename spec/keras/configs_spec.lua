@@ -1,5 +1,5 @@
--- What layers are given is used, and comes back from their configurations: over all layers of
--- keras.layers and all their arguments, each with a value unlike its default.
+-- Layers use their arguments, and give them back in their configurations. This is checked for all
+-- layers of keras.layers and all arguments, each with a value unlike its default.
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"
@@ -50,7 +50,7 @@ local function each_argument(visit)
   end
 end
 
--- What can be seen of a layer besides its configuration.
+-- The visible properties of a layer besides its configuration.
 local function looks(name, c, arguments)
   ipu.random.set_seed(5)
   local layer = c(arguments)
@@ -84,7 +84,7 @@ local function is_refusal(problem)
       or tostring(problem):find("is no int32") -- a penalty of whole numbers
 end
 
--- What small examples don't show.
+-- Arguments whose effect small examples don't show.
 local unseen <const> = {["CTCInferenceLayer.beam_width"] = true,
   ["CTCPredictionsLayer.beam_width"] = true,
   ["CTCPredictionsLayer.top_paths"] = true, ["CTCPredictionsLayer.from_logits"] = true,

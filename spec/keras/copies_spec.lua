@@ -1,5 +1,5 @@
--- Copies of layers and models, in memory and through files, keep what they were made of: a script's
--- functions and classes, options of calls, stages; what a file can't hold is refused by its name.
+-- Copies of layers and models, in memory and through files, keep a script's functions and classes,
+-- options of calls, and stages. A part that a file can't hold is refused by its name.
 
 local ipu = require "ipulua"
 local command = require "spec.support.command"

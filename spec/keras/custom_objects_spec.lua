@@ -112,6 +112,20 @@ describe("own classes and functions", function()
     assert.are.same({{3, 6}}, layers.deserialize(config, objects)(x):totable())
   end)
 
+  it("may have a config without a name", function()
+    local Plus = layers.Layer:extend("Plus")
+    function Plus:init(given)
+      layers.Layer.init(self)
+      self.number = given.number
+    end
+    function Plus:call(t) return t + self.number end
+    function Plus:get_config() return {number = self.number} end
+    local input = keras.Input{shape = {2}}
+    keras.Model(input, Plus{number = 5}(Plus{number = 3}(input))):save(path)
+    local copy = keras.models.load_model(path, {custom_objects = {Plus = Plus}})
+    assert.are.same({{9, 10}}, copy(ipu.tensor{{1, 2}}):totable())
+  end)
+
   it("are found inside other layers", function()
     local Cell = layers.AbstractRNNCell:extend("Cell")
     function Cell:init(given)

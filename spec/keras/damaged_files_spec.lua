@@ -146,7 +146,7 @@ describe("a damaged file", function()
   end)
 end)
 
-describe("what is a script's own mistake", function()
+describe("a script's own mistake", function()
   it("is told with its own line when a model is loaded", function()
     local path = command.scratch ".safetensors"
     local Own = layers.Layer:extend("Own")

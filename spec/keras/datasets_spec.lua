@@ -79,8 +79,8 @@ describe("keras.datasets", function()
     write("aclImdb/test/pos/1_9.txt", "good new film")
     write("aclImdb/test/neg/1_1.txt", "bad")
     local x_train, y_train, x_test, y_test = datasets.imdb.load_data{path = folder, maxlen = 5}
-    -- a, film, good: twice each, in that order; bad: once. Numbers begin behind 3; 1 begins a
-    -- review, 2 is a word unknown
+    -- a, film, good: twice each, in that order; bad: once. Numbers begin after 3; 1 begins a
+    -- review, 2 is an unknown word
     assert.same({{0, 1, 4, 7, 5}, {1, 4, 6, 6, 5}}, x_train:totable())
     assert.same({0, 1}, y_train:totable())
     assert.same({{0, 0, 0, 1, 7}, {0, 1, 6, 2, 5}}, x_test:totable())

@@ -1,5 +1,5 @@
--- compile{run_eagerly = true}: Lua code in a step sees numbers, and all numbers are those of the
--- compiled step, bit for bit.
+-- compile{run_eagerly = true}: Lua code in a step sees numbers, and all numbers equal the compiled
+-- step's, bit for bit.
 
 local ipu = require "ipulua"
 

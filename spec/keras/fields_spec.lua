@@ -1,5 +1,5 @@
--- What a layer holds is what its fields hold, under whatever name, in whatever table, whatever they
--- held first.
+-- A layer holds all layers and variables of its fields, under any name, in any table, whatever the
+-- fields held first.
 
 local ipu = require "ipulua"
 local keras = ipu.keras
@@ -187,7 +187,7 @@ describe("fields of layers", function()
       local fine, why = pcall(function() return net(name)(x) end)
       assert.is_false(fine)
       assert.matches(told, why)
-      assert.equal(3, L.Dense(3)(x).shape[2]) -- what fails leaves no call open
+      assert.equal(3, L.Dense(3)(x).shape[2]) -- a call that fails is not left open
     end
   end)
 end)

@@ -93,8 +93,8 @@ describe("fit", function()
   end)
 
   it("shuffles in another order in each epoch, whether of one call or of several", function()
-    -- lr is 0 and the loss is the prediction, x itself: the loss of an epoch of one step is the
-    -- sample that it began with
+    -- lr is 0 and the loss is the prediction, x itself. So the loss of an epoch of one step is its
+    -- first sample
     local function beginnings(calls, epochs)
       keras.utils.set_random_seed(7)
       local model = keras.Sequential{layers.Dense{1, kernel_initializer = "ones",
@@ -448,7 +448,7 @@ it("without a batch_size batches have 32 samples, the last one what is left", fu
 end)
 
 describe("fit that ends before its last epoch", function()
-  -- What is warned of by a fit with these arguments, in a process of its own.
+  -- The warnings of a fit with these arguments, in a process of its own.
   local function warned(given, prepare)
     local r = command.run{command.ipulua, "-e", ([[
       local ipu = require "ipulua"

@@ -185,7 +185,7 @@ describe("text_dataset_from_directory", function()
   end)
 end)
 
-describe("what is wrong with a folder or its split is told:", function()
+describe("a fault of a folder or its split is told:", function()
   local wrong <const> = {
     ["no folder"] = {{"/nowhere"}, "image_dataset_from_directory: cannot read the folder /nowhere"},
     ["no pictures"] = {{root .. "/ant"}, "has no folders with .png or .jpg pictures in them"},

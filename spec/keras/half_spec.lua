@@ -2,6 +2,8 @@
 
 local ipu = require "ipulua"
 local keras = ipu.keras
+local log = require "ipulua.base.log"
+local parts = require "spec.support.keras_parts"
 
 local function full(shape, value, dtype) return ipu.full(shape, value, {dtype = dtype}) end
 local function length(x)
@@ -49,7 +51,7 @@ describe("lengths of 16 bits", function()
     -- rate
     it("make steps of LAMB of " .. dtype, function()
       local v = ipu.Variable{full({1000}, 20, dtype)}
-      keras.optimizers.LAMB{0.5}:apply_gradients{{full({1000}, 0.5, dtype), v}}
+      keras.optimizers.LAMB{0.5, epsilon = 1e-3}:apply_gradients{{full({1000}, 0.5, dtype), v}}
       near(316.2278, length(v))
     end)
 
@@ -287,21 +289,134 @@ describe("statistics of normalisation", function()
   end)
 end)
 
--- Squares of gradients below 0.0055 are below half of float16's least number after the factor
--- 0.001; the first three steps are then divided by epsilon alone.
+-- Squares of gradients below 0.0055, times 0.001, are below half of float16's least number. The
+-- first three steps are then divided by epsilon alone.
 describe("Adam of float16 weights", function()
-  local function after_three_steps(gradient, epsilon)
-    local v = ipu.Variable(full({1}, 1, "float16"))
-    local adam = keras.optimizers.Adam{0.01, epsilon = epsilon}
-    for _ = 1, 3 do adam:apply_gradients{{full({1}, gradient, "float16"), v}} end
-    return v[1]:item()
+  local function after_three_steps(gradient, options)
+    local v = ipu.Variable(full({1}, 1, "float16"), {name = "narrow"})
+    options.learning_rate = 0.01
+    local adam = keras.optimizers.Adam(options)
+    local lines = log.capture("warn", function()
+      for _ = 1, 3 do adam:apply_gradients{{full({1}, gradient, "float16"), v}} end
+    end)
+    return v[1]:item(), lines
   end
 
-  it("wants the epsilon of docs/howto/models.md for small gradients", function()
-    assert.is_near(1 - 0.03, after_three_steps(0.1, 1e-7), 2e-3)
+  it("wants the epsilon of docs/howto/models.md for small gradients, and warns without", function()
+    local value, lines = after_three_steps(0.1, {})
+    assert.is_near(1 - 0.03, value, 2e-3)
+    assert.equal(1, #lines) -- once for an optimizer
+    assert.matches("Adam keeps the mean of squared gradients of 'narrow.*' in float16, where small "
+      .. "ones are 0; epsilon = 1e%-07 is too small for that", lines[1])
     for _, gradient in ipairs{0.01, 0.005, 0.001} do
-      local value = after_three_steps(gradient, 1e-3)
+      value, lines = after_three_steps(gradient, {epsilon = 1e-3})
       assert(value > 1 - 0.03 and value < 1, value)
+      assert.same({}, lines)
     end
+  end)
+
+  it("takes Adam's steps with state_dtype, whatever the size of gradients", function()
+    for _, gradient in ipairs{1, 0.01, 1e-3, 1e-4, 2 ^ -24} do
+      local value, lines = after_three_steps(gradient, {state_dtype = "float32", epsilon = 1e-13})
+      assert.is_near(1 - 0.03, value, 3 * 2 ^ -12) -- each step is rounded to float16
+      assert.same({}, lines)
+    end
+  end)
+
+  it("warns in optimizers of sessions, too", function()
+    local function lines_of(name, options)
+      local v = ipu.Variable(full({1}, 1, "float16"))
+      local opt = ipu.train[name](options)
+      return log.capture("warn", function()
+        for _ = 1, 2 do opt:apply_gradients{{full({1}, 0.5, "float16"), v}} end
+      end)
+    end
+    assert.matches("AdamOptimizer keeps .* give epsilon = 1e%-3", lines_of("AdamOptimizer", {})[1])
+    local lines = lines_of("RMSPropOptimizer", {0.1})
+    assert.equal(1, #lines)
+    assert.matches("RMSPropOptimizer keeps .* give epsilon = 1e%-6", lines[1])
+    assert.same({}, lines_of("RMSPropOptimizer", {0.1, epsilon = 1e-6}))
+    assert.same({}, lines_of("MomentumOptimizer", {0.1, momentum = 0.9}))
+  end)
+end)
+
+describe("state_dtype", function()
+  local function trained(name, dtype, options)
+    local opt = keras.optimizers[name](options)
+    local v = ipu.Variable(full({3}, 0, dtype))
+    local scale = opt.loss_scaling_factor and opt.loss_scaling_factor:item() or 1
+    for i = 1, 12 do
+      local g = ipu.tensor{1e-3 * scale, -5e-4 * scale, 2e-3 * scale * math.cos(i)}
+      opt:apply_gradients{{ipu.cast(g, dtype), v}}
+    end
+    return v:read_value():totable(), opt
+  end
+
+  parts.each(function(module, name, c)
+    local has = false
+    for _, row in ipairs(module == "optimizers" and c.argument_rows or {}) do
+      has = has or row[1] == "state_dtype"
+    end
+    if not has then return end
+    for _, more in ipairs{{}, {weight_decay = 0.3}, {clipnorm = 1e-4}} do
+      local words = next(more) and " with " .. next(more) or ""
+      it("lets " .. name .. words .. " train float16 weights as float32 ones", function()
+        local options = {learning_rate = 0.01, update_frequency = name:find("ALS") and 100 or nil}
+        for key, value in pairs(more) do options[key] = value end
+        local wanted = trained(name, "float32", options)
+        options.state_dtype = "float32"
+        local got, opt = trained(name, "float16", options)
+        for i, value in ipairs(wanted) do
+          assert(math.abs(got[i] - value) <= 0.01 * math.abs(value) + 2e-5,
+            got[i] .. " is not near " .. value)
+        end
+        for _, w in ipairs(opt.weights) do
+          assert.is_true(w.shape[1] ~= 3 or w.dtype == "float32")
+        end
+      end)
+    end
+  end)
+
+  it("keeps float64 where that is the weights' dtype", function()
+    local _, opt = trained("Adam", "float64", {state_dtype = "float32"})
+    assert.equal("float64", opt.weights[2].dtype)
+    _, opt = trained("ALSOptimizerAdam", "float64", {})
+    assert.equal("float64", opt.weights[2].dtype)
+  end)
+
+  it("is told with what there is, and fixed once there is state", function()
+    assert.error_matches(function() keras.optimizers.Adam{state_dtype = "float16"} end,
+      "'state_dtype' must be one of 'float32', 'float64'")
+    local opt = keras.optimizers.Adam()
+    opt.state_dtype = "float32"
+    opt:apply_gradients{{full({2}, 1, "float16"), ipu.Variable(full({2}, 1, "float16"))}}
+    assert.error_matches(function() opt.state_dtype = nil end, "can't be changed once there is")
+    opt.state_dtype = "float32"
+    assert.equal("float32", opt:get_config().state_dtype)
+  end)
+
+  it("is in a saved model's state", function()
+    keras.mixed_precision.set_global_policy("float16")
+    local model = keras.Sequential{keras.layers.Dense{2, input_shape = {3}}}
+    keras.mixed_precision.set_global_policy("float32")
+    model:compile{optimizer = keras.optimizers.Adam{0.01, state_dtype = "float32"}, loss = "mse"}
+    local x, y = ipu.random.normal({16, 3}, {seed = 1}), ipu.random.normal({16, 2}, {seed = 2})
+    model:fit{x = x, y = y, batch_size = 4, epochs = 2, verbose = 0}
+    local path = os.tmpname() .. ".safetensors"
+    model:save(path)
+    local again = keras.models.load_model(path)
+    os.remove(path)
+    os.remove((path:gsub("%.safetensors$", "")))
+    local function state(m)
+      local list = {}
+      for i, w in ipairs(m.optimizer.weights) do list[i] = {w.dtype, w:read_value():totable()} end
+      return list
+    end
+    assert.equal("float32", state(model)[2][1])
+    assert.same(state(model), state(again))
+    for _, each in ipairs{model, again} do
+      each:fit{x = x, y = y, batch_size = 4, epochs = 1, verbose = 0, shuffle = false}
+    end
+    assert.same(state(model), state(again))
   end)
 end)

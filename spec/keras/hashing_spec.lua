@@ -8,8 +8,8 @@ local keras, data = ipu.keras, ipu.data
 local layers = keras.layers
 
 describe("FarmHash's fingerprint", function()
-  -- Guava's FarmHashFingerprint64Test; BigQuery's documentation of FARM_FINGERPRINT; go-farm's
-  -- tests ("" and "a" to "abcdefgh"); a Kotlin library's test of 50 bytes
+  -- Guava's FarmHashFingerprint64Test, BigQuery's documentation of FARM_FINGERPRINT, go-farm's
+  -- tests ("" and "a" to "abcdefgh"), a Kotlin library's test of 50 bytes
   local cases <const> = {
     ["test"] = 8581389452482819506, [("test"):rep(8)] = -4196240717365766262,
     [("test"):rep(64)] = 3500507768004279527,
@@ -90,6 +90,66 @@ describe("Hashing", function()
     assert.error_matches(function() layers.Hashing(3)(keras.Input{shape = {1}}) end,
       "before the model")
     assert.error_matches(function() keras.Sequential{layers.Hashing(3)} end, "texts are no tensors")
+  end)
+end)
+
+describe("layers that compute in Lua, in a dataset's map", function()
+  local numbers = ipu.tensor({0, 2, 1, 7, 2}, {dtype = "int32"})
+
+  local function texts_of(ds)
+    local list = {}
+    for x in ds:iter() do
+      list[#list + 1] = type(x) == "userdata" and tostring(x) or table.concat(x, " ")
+    end
+    return table.concat(list, ",")
+  end
+
+  it("is called with values: Hashing, alone and inside of a function, of batches too", function()
+    local hashing = layers.Hashing{5, salt = 3}
+    local want = hashing(numbers):totable()
+    local ds, got = data.from_tensor_slices(numbers), {}
+    for x in ds:map(function(x) return hashing(x + 0) end):iter() do got[#got + 1] = x:item() end
+    assert.same(want, got)
+    got = {}
+    for x in ds:batch(2):map(hashing):iter() do
+      table.move(x:totable(), 1, x.size, #got + 1, got)
+    end
+    assert.same(want, got)
+    got = {}
+    for x in ds:filter(function(x) return ipu.equal(hashing(x), want[4]) end):iter() do
+      got[#got + 1] = x:item()
+    end
+    local chosen = {}
+    for i, bin in ipairs(want) do
+      if bin == want[4] then chosen[#chosen + 1] = numbers[i]:item() end
+    end
+    assert.same(chosen, got)
+  end)
+
+  it("keeps the extents that all elements share", function()
+    local hot = layers.Hashing{3, output_mode = "multi_hot"}
+    local rows = data.from_tensor_slices(ipu.reshape(ipu.arange(10), {5, 2})):batch(2)
+    assert.same({-1, 3}, rows:map(hot).element_spec.shape)
+  end)
+
+  it("is StringLookup, there and back, and TextVectorization of bytes", function()
+    local bytes = data.from_tensor_slices(ipu.tensor({{98}, {97}}, {dtype = "uint8"}))
+    local lookup = layers.StringLookup{vocabulary = {"a", "b"}}
+    assert.equal("2,1", texts_of(bytes:map(function(x) return lookup(x) end)))
+    local vectorize = layers.TextVectorization{vocabulary = {"a", "b"}, output_sequence_length = 2}
+    assert.equal("[3 0],[2 0]", texts_of(bytes:map(vectorize)))
+    local back = layers.StringLookup{vocabulary = {"a", "b"}, invert = true}
+    assert.equal("[UNK] b,a", texts_of(data.from_tensor_slices(
+      ipu.tensor({0, 2, 1}, {dtype = "int32"})):batch(2):map(function(x) return back(x) end)))
+  end)
+
+  it("says so where it is called inside of a program or a model", function()
+    local hashing = layers.Hashing(3)
+    assert.error_matches(function() ipu.func(function(x) return hashing(x) end)(numbers) end,
+      "Hashing: it computes in Lua, before the program.*ds:map%(f%)")
+    local back = layers.StringLookup{vocabulary = {"a"}, invert = true}
+    assert.error_matches(function() back(keras.Input{shape = {2}}) end,
+      "StringLookup: it computes in Lua, before the model.*KerasTensor")
   end)
 end)
 

@@ -51,8 +51,8 @@ for mode in pairs(outside) do
       end
     end)
 
-    -- Counter-clockwise around the middle, 1.5 and 2: what comes to row i, column j was at row
-    -- j - 0.5 (rounded up), column 3.5 - i (rounded up).
+    -- Counter-clockwise around the middle, 1.5 and 2. The pixel at row i, column j was at row j -
+    -- 0.5 and column 3.5 - i, both rounded up.
     it("RandomRotation by a quarter", function()
       local layer <const> = layers.RandomRotation{{0.25, 0.25}, fill_mode = mode,
         interpolation = "nearest", fill_value = -7}

@@ -25,7 +25,7 @@ describe("image layers", function()
 
   it("do nothing random outside of training", function()
     for _, layer in ipairs{layers.RandomFlip(), layers.RandomRotation(0.5), layers.RandomZoom(0.5),
-      layers.RandomContrast(0.5),
+      layers.RandomContrast(0.5), layers.RandomBrightness(0.5),
       layers.RandomTranslation(0.5, 0.5)} do
       assert.are.same(rows_of(three), rows_of(layer(three)))
     end
@@ -49,6 +49,23 @@ describe("image layers", function()
       "a lower one of at most 1")
     assert.error_matches(function() layers.RandomContrast{factor = {-1, 1}} end,
       "must not be negative")
+  end)
+
+  -- Keras 2.9: a share of value_range is added, drawn for each image; values stay in the range.
+  it("change brightness by a share of the range, and stay in it", function()
+    local shifts = {}
+    for seed = 1, 20 do
+      local layer = layers.RandomBrightness{{-0.1, 0.2}, value_range = {0, 100}, seed = seed}
+      local pair = layer(ipu.full({2, 1, 2, 1}, 50), {training = true}):totable()
+      assert.equal(pair[1][1][1][1], pair[1][1][2][1])
+      for k = 1, 2 do table.insert(shifts, pair[k][1][1][1] - 50) end
+      assert.not_equal(pair[1][1][1][1], pair[2][1][1][1])
+    end
+    table.sort(shifts)
+    assert.is_true(shifts[1] >= -10 and shifts[1] < -7, shifts[1])
+    assert.is_true(shifts[40] <= 20 and shifts[40] > 17, shifts[40])
+    local bright = layers.RandomBrightness{{0.5, 0.5}, value_range = {0, 1}}
+    assert.same({{0.5, 1}}, rows_of(bright(image{{0, 0.75}}, {training = true})))
   end)
 
   -- Pixels say where they are: 10 row + column.
@@ -99,7 +116,8 @@ describe("one image without a batch", function()
   for name, arguments in pairs{Resizing = {3, 2}, CenterCrop = {2, 2},
     RandomCrop = {3, 3, seed = 1}, RandomFlip = {"vertical", seed = 1},
     RandomTranslation = {0.2, 0.2, seed = 1}, RandomRotation = {0.2, seed = 1},
-    RandomZoom = {0.3, seed = 1}, RandomContrast = {0.4, seed = 1}, Rescaling = {1 / 255}} do
+    RandomZoom = {0.3, seed = 1}, RandomContrast = {0.4, seed = 1},
+    RandomBrightness = {0.4, seed = 1}, Rescaling = {1 / 255}} do
     for _, training in ipairs{false, true} do
       it(("goes through %s as a batch of one, training %s"):format(name, training), function()
         local function through(x)

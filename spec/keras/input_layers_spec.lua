@@ -33,7 +33,7 @@ describe("an InputLayer", function()
 end)
 
 describe("a class number that int32 can't hold", function()
-  -- the last bits of all are those of 1
+  -- the last bits of all are equal to 1's
   local ids <const> = {1, (1 << 32) + 1, -(1 << 40) + 1, (1 << 62) + 1}
 
   it("is none, rather than one that its last bits name", function()

@@ -42,8 +42,9 @@ describe("model:inspect", function()
     m:evaluate(x, ipu.zeros{2, 1}, {verbose = 0})
     local before = m.metrics[1]:result():item()
     local rows = m:inspect(x, ipu.zeros{2, 1})
-    -- the loss is (3² + 2²) / 2, by the outputs [3, 2]; last: 3 [3, 0] + 2 [1, 1];
-    -- first: by the outputs [[3, 0], [2, 2]], whose zero relu stops: x' times that
+    -- The loss is (3² + 2²) / 2, its gradient by the outputs [3, 2]. The last kernel's gradient is
+    -- 3 [3, 0] + 2 [1, 1]. By the first outputs it is [[3, 0], [2, 2]], whose zero relu stops, and
+    -- x' times that by the first kernel
     near(math.sqrt(11 ^ 2 + 2 ^ 2), rows[2].gradient_norm)
     near(math.sqrt((3 - 2) ^ 2 + 2 ^ 2 + (3 + 2) ^ 2 + 2 ^ 2), rows[1].gradient_norm)
     assert.equal(before, m.metrics[1]:result():item())

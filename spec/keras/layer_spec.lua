@@ -381,7 +381,7 @@ describe("a layer that several calls of functional models share", function()
   end)
 end)
 
--- four values of which the metric object finds three right
+-- four values; the metric object finds three right
 it("add_metric shows what a metric gave by that metric, under its name", function()
   local Endpoint = layers.Layer:extend("Endpoint")
   function Endpoint:init()

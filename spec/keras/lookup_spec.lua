@@ -1,5 +1,5 @@
--- IntegerLookup: the examples of tf.keras.layers.IntegerLookup in Keras 2.6. What own layers are
--- made with: Wrapper, AbstractRNNCell, InputSpec.
+-- IntegerLookup: the examples of tf.keras.layers.IntegerLookup in Keras 2.6. Classes that own
+-- layers are made with: Wrapper, AbstractRNNCell, InputSpec.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"

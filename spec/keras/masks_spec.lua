@@ -1,5 +1,5 @@
--- What each layer does with a mask, as docs/howto/models.md's table says (from the documentation of
--- Keras 2.6): over all layers of keras.layers, and in numbers, against computations without masks.
+-- Masks in each layer of keras.layers, against the table in docs/howto/models.md, which is from the
+-- documentation of Keras 2.6. Numbers are compared with computations without masks.
 
 local ipu = require "ipulua"
 local all = require "spec.support.keras_layers"

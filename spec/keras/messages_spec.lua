@@ -212,6 +212,21 @@ describe("Lua's random numbers in a traced function", function()
   end)
 end)
 
+it("layers that need a size say so of a placeholder that has none", function()
+  local L = ipu.keras.layers
+  local cases = {
+    {L.GaussianNoise(0.1), 2}, {L.GaussianDropout(0.1), 2}, {L.AlphaDropout(0.1), 2},
+    {L.RandomFlip(), 4}, {L.RandomRotation(0.1), 4}, {L.LSTM(2), 3}, {L.GRU(2), 3},
+  }
+  for _, case in ipairs(cases) do
+    local layer <const>, rank <const> = case[1], case[2]
+    local shape = {-1, 4, 4, 1}
+    local fed = ipu.placeholder("float32", table.move(shape, 1, rank, 1, {}))
+    assert.error_matches(function() layer(fed, {training = true}) end, "layer '" .. layer.name
+      .. "'.*extent %-1.*fed later must be known here: give the placeholder its size")
+  end
+end)
+
 describe("the module ipulua.log", function()
   it("hands lines to a function, and chooses the level", function()
     local public, list = require "ipulua.log", {}

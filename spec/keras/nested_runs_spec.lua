@@ -1,5 +1,5 @@
--- A callback may fit, evaluate and predict with the model whose run calls it: that run doesn't see
--- it, but by what it changes of the weights.
+-- A callback may fit, evaluate and predict with the model whose run calls it. That run sees only
+-- the changes of weights.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"
@@ -19,7 +19,7 @@ end
 
 local function values(t) return ipu.reshape(t, {-1}):totable() end
 
--- What each run gives: numbers.
+-- The numbers that each run gives.
 local outer <const> = {
   fit = function(model, list)
     local h = model:fit{x = x, y = y, batch_size = 4, epochs = 3, verbose = 0, callbacks = list,

@@ -1,4 +1,4 @@
--- Numbers that fit reports, and those of losses and recurrent cells, from their formulas.
+-- Numbers that fit reports, and results of losses and recurrent cells, from their formulas.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
@@ -23,7 +23,7 @@ end
 
 local x, zeros = ipu.tensor{{1}, {2}, {3}, {4}}, ipu.zeros{4, 1}
 
-describe("what fit reports", function()
+describe("values that fit reports", function()
   it("row 218: are means since the epoch began", function()
     local seen = {}
     local watch = keras.callbacks.LambdaCallback{on_train_batch_end = function(step, logs)

@@ -93,7 +93,7 @@ describe("Normalization", function()
   end)
 end)
 
-describe("what a layer learns after a program was made", function()
+describe("a value that a layer learns after a program was made", function()
   local function normalization(l) return l:adapt(ipu.tensor{{10, 20}, {30, 60}}) end
   local function lookup(l) return l:set_vocabulary{9, 6, 5} end
   local function adapted(l) return l:adapt(ipu.tensor({9, 9, 9, 6, 6, 5}, {dtype = "int32"})) end

@@ -207,7 +207,7 @@ describe("onnx.import", function()
     end
   end)
 
-  it("cuts num_outputs parts, the last of which may be smaller", function()
+  it("cuts num_outputs parts, and the last one may be smaller", function()
     local function parts(count, a)
       local names = {"a", "b", "c"}
       local out = run(18, {{"Split", {"x"}, table.move(names, 1, count, 1, {}), a}},
@@ -366,7 +366,8 @@ describe("onnx.import", function()
     assert.same({{2, 3}, {5}}, {out[2]:totable(), out[3]:totable()})
   end)
 
-  -- What a page doesn't have at that opset, has otherwise, or has and nobody reads here.
+  -- Attributes that a page doesn't have at that opset, has in another form, or has and the import
+  -- doesn't read.
   for _, c in ipairs{
     {"the attribute 'speed' is not known here at opset 13", "Relu", 13, {}, {speed = 1}},
     {"the attribute 'axes' is not known here at opset 13", "Squeeze", 13, {}, {axes = {0}}},

@@ -1,7 +1,7 @@
--- keras.onnx.import against ONNX's own test cases of nodes (python3-onnx brings them, with their
--- results): every case belongs to an operator that is not imported and has its name here, to a type
--- that is not known and is refused by name, or to the few that have their own names here, or gives
--- what ONNX says.
+-- keras.onnx.import against ONNX's own test cases of nodes, which python3-onnx brings with their
+-- results. Every case gives ONNX's result, with three exceptions. Operators that are not imported
+-- have their names here. Types that are not known are refused by name. A few cases have their own
+-- names here.
 local ipu = require "ipulua"
 local command = require "spec.support.command"
 local interpret = require "ipulua.keras.onnx.interpret"
@@ -26,8 +26,8 @@ local foreign <const> = [[
 ]]
 
 -- Cases of imported operators that don't give what ONNX says: what is told instead. The first four
--- drop by NumPy's random numbers; the last one divides by what ceil_mode adds beyond the frame,
--- which onnx itself corrected in version 1.18.
+-- drop by NumPy's random numbers. The last one also counts the elements that ceil_mode adds beyond
+-- the frame, which onnx itself corrected in version 1.18.
 local excepted <const> = {
   test_training_dropout = "training_mode is not known here",
   test_training_dropout_default = "training_mode is not known here",
@@ -64,7 +64,7 @@ local function is_near(got, wanted, dtype)
   return math.abs(got - wanted) <= (tolerances[dtype] or 1e-4) * math.max(1, math.abs(wanted))
 end
 
--- What is wrong with the results; nil: nothing.
+-- The fault of the results; nil if there is none.
 local function compare(results, outputs)
   for i, wanted in ipairs(outputs) do
     local got = results[i]

@@ -205,7 +205,7 @@ describe("onnx", function()
 
   -- A number that Lua made of the batch is a constant; a shape that was right for one batch is
   -- right for that alone.
-  it("what depends on the batch asks for one", function()
+  it("a constant that depends on the batch asks for a batch size", function()
     local x = keras.Input{shape = {4}}
     local mean = keras.Model{inputs = x,
       outputs = layers.Lambda(function(t) return t / t.shape[1] end)(x)}
@@ -227,7 +227,7 @@ describe("onnx", function()
     keras.onnx.export(model, folder .. "/flat.onnx", {batch_size = 2})
   end)
 
-  it("what can't be said is refused by name", function()
+  it("an op without a counterpart is refused by name", function()
     local x = keras.Input{shape = {4}}
     local noisy = keras.Model{inputs = x,
       outputs = layers.Lambda(function(t) return t + ipu.random.normal({4}) end)(x)}

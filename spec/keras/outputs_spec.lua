@@ -28,7 +28,7 @@ local function evaluate(model, labels, weights)
     sample_weight = weights})
 end
 
--- numbers: 2 of 3 labels are right, of the weights 1, 1, 2 those of the right ones make 2 / 4
+-- numbers: 2 of 3 labels are right, and of the weights 1, 1, 2 the right ones' are 2 / 4
 describe("a metric with weights and the same one without them", function()
   local labels = {ipu.tensor({0, 0, 1}, {dtype = "int32"}), ipu.tensor{1, 1, 2}}
   local function run(count, arguments, weights)
@@ -53,6 +53,76 @@ describe("a metric with weights and the same one without them", function()
     assert.near(2 / 3, r.o1_accuracy, 1e-6)
     assert.near(2 / 4, r.o1_weighted_accuracy, 1e-6)
     assert.near(2 / 4, r.o2_accuracy, 1e-6)
+  end)
+end)
+
+describe("an output without a loss or metrics", function()
+  local null <const> = ipu.json.null
+  local labels = {y, y * 2}
+
+  -- one output alone has a loss, times its weight
+  local function check(arguments, k, factor)
+    local model = model_of(2, arguments)
+    local file <const> = os.tmpname() .. ".safetensors"
+    model:save(file)
+    local again = keras.models.load_model(file)
+    os.remove(file)
+    for _, m in ipairs{model, again} do
+      local r = evaluate(m, labels)
+      local want = mse(m(x)[k], labels[k])
+      assert.near(want * (factor or 1), r.loss, 1e-5)
+      assert.near(want, r["o" .. k .. "_loss"], 1e-5)
+      assert.is_nil(r["o" .. 3 - k .. "_loss"])
+    end
+  end
+
+  it("has false, nil or JSON's null in a list, and comes back from a file", function()
+    check({loss = {"mse", false}}, 1)
+    check({loss = {"mse", null}}, 1)
+    check({loss = {false, "mse"}}, 2)
+    check({loss = {nil, "mse"}}, 2)
+    check({loss = {"mse", false}, loss_weights = {3, false}}, 1, 3)
+  end)
+
+  it("may be left out of a table, or have false in it", function()
+    check({loss = {o2 = "mse"}}, 2)
+    check({loss = {o1 = false, o2 = "mse"}, loss_weights = {o2 = 0.5}}, 2, 0.5)
+    check({loss = {o1 = "mse", o2 = null}}, 1)
+  end)
+
+  it("needs no labels", function()
+    local model = model_of(2, {loss = {"mse", false}})
+    assert.near(mse(model(x)[1], y), evaluate(model, {y}).loss, 1e-5)
+    assert.near(mse(model(x)[1], y), evaluate(model, {o1 = y}).loss, 1e-5)
+  end)
+
+  it("is no shorter list", function()
+    local model = model_of(2, {loss = {"mse"}})
+    for _ = 1, 2 do -- the second time as the first
+      assert.error_matches(function() evaluate(model, labels) end,
+        "'loss' has 1 entry for 2 outputs; false stands for an output that has none")
+    end
+    model = model_of(2, {loss = "mse", metrics = {{"mae"}}})
+    for _ = 1, 2 do
+      assert.error_matches(function() evaluate(model, labels) end, "'metrics' has 1 entry for 2")
+    end
+  end)
+
+  it("keeps the others' metrics", function()
+    local function names(metrics)
+      local model, list = model_of(2, {loss = "mse", metrics = metrics}), {}
+      evaluate(model, labels)
+      for _, name in ipairs(model.metrics_names) do
+        if not name:find("loss") then list[#list + 1] = name end
+      end
+      return table.concat(list, " ")
+    end
+    assert.equal("o2_mae", names{nil, {"mae"}})
+    assert.equal("o2_mae", names{false, {"mae"}})
+    assert.equal("o1_mae", names{{"mae"}, null})
+    assert.equal("o1_mae o2_mae", names{"mae", false})
+    assert.equal("o1_mae o2_mae", names{nil, "mae"})
+    assert.equal("o1_mae o2_mse", names{{nil, "mae"}, {"mse"}})
   end)
 end)
 

@@ -16,7 +16,7 @@ local function dense(initializer, dtype)
   return layer
 end
 
--- What a script that draws by itself would have: [3, 4] by the op at this place of the sequence.
+-- The draw of a script that draws by itself: [3, 4] by the op at this place of the sequence.
 local function drawn(kind, options) return numbers(ipu.random[kind]({3, 4}, options)) end
 
 describe("a weight's first value", function()

@@ -294,7 +294,7 @@ describe("Tokenizer", function()
     assert.are.same({0, 1, 1, 1, 1, 1, 0, 0, 0, 0}, row "binary")
     assert.are.same({0, 2, 1, 1, 1, 1, 0, 0, 0, 0}, row "count")
     near({0, 1 / 3, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 0, 0, 0, 0}, row "freq")
-    -- (1 + ln 2)·ln(1 + 3/3); ln(1 + 3/3); ln(1 + 3/2)
+    -- (1 + ln 2)·ln(1 + 3/3), ln(1 + 3/3), ln(1 + 3/2)
     near({0, 1.1736001944781467, 0.6931471805599453, 0.6931471805599453, 0.9162907318741551,
       0.9162907318741551, 0, 0, 0, 0}, row "tfidf")
     assert.are.same({3, 13}, fitted():texts_to_matrix(texts).shape)

@@ -1,5 +1,5 @@
--- A last batch that is smaller, and datasets whose size is unknown: what fit, evaluate and predict
--- make of them, against the same arithmetic written out sample by sample.
+-- Smaller last batches, and datasets of unknown size, in fit, evaluate and predict. Results are
+-- compared with the same arithmetic written out sample by sample.
 
 local config = require "ipulua.config"
 local core = require "ipulua.core"
@@ -21,7 +21,7 @@ end
 local x, y = ipu.tensor(xs, "float32"), ipu.tensor(ys, "float32")
 local pairs_of <const> = data.from_tensor_slices{x, y}
 
--- y = w x + b by gradient descent on the mean squared error of each batch, in float64; and Keras'
+-- y = w x + b by gradient descent on the mean squared error of each batch, in float64. Also Keras'
 -- loss of an epoch, the mean over its samples.
 local function by_hand(batch, epochs, keep_remainder)
   local w, b, losses = {0, 0}, 0, {}
@@ -66,7 +66,7 @@ local function assert_trained(model, batch, epochs, keep_remainder)
   assert.is_near(b, shift, 1e-6)
 end
 
--- What is warned of while f runs.
+-- The warnings while f runs.
 local function warnings_of(f)
   local list = {}
   local former = log.set_writer(function(text) list[#list + 1] = tostring(text) end)
@@ -160,7 +160,7 @@ describe("a last batch that is smaller", function()
     end
   end)
 
-  it("is an execution of its own beside those of several steps, which must divide the others",
+  it("is an execution of its own beside executions of several steps, which must divide the others",
     function()
       local model = line{steps_per_execution = 2}
       local count, seen = counting()

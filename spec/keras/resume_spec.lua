@@ -1,5 +1,5 @@
--- A resumed training has the bits of one that was never interrupted: accumulated sums half full, on
--- replicas, random numbers and orders below and above caches.
+-- A resumed training has the bits of one that was never interrupted. Cases have accumulated sums
+-- that are half full, replicas, and random numbers and orders below and above caches.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"

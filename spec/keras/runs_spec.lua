@@ -135,7 +135,7 @@ describe("a run that fails", function()
 
   for form_name, form in pairs(forms) do
     for work_name, work in pairs(works) do
-      it("leaves nothing behind: " .. work_name .. ", " .. form_name, function()
+      it("leaves nothing open: " .. work_name .. ", " .. form_name, function()
         local strategy = ipu.IPUStrategy()
         local _ <close> = strategy:scope()
         fault = nil
@@ -167,8 +167,8 @@ describe("a run that fails", function()
   end
 end)
 
--- A program beside a run's own: of 18 samples, an execution of 4 batches, and a batch of 2 samples,
--- which is read from a dataset of its own.
+-- A program beside a run's own. 18 samples make an execution of 4 batches, and a batch of 2
+-- samples, which is read from a dataset of its own.
 describe("a run that fails in its remainder", function()
   local function open_queues(model)
     local count, open = 0, 0

@@ -69,7 +69,7 @@ describe("names of weights in files", function()
   end)
 end)
 
-describe("what several models hold", function()
+describe("a layer that several models hold", function()
   local path
   before_each(function() path = command.scratch ".safetensors" end)
   after_each(function() os.remove(path) end)
@@ -173,7 +173,7 @@ describe("numbers that JSON has not", function()
   end)
 end)
 
--- What may be loaded into which dtype, and what not: values, not dtypes, say so.
+-- Dtypes into which weights may be loaded. Values, not dtypes, decide it.
 describe("values of another dtype", function()
   for _, case in ipairs{
     {"float32", {1.7, 2.9}, "int32", false}, {"int64", {(1 << 40) + 3, 1}, "int32", false},

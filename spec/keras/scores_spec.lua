@@ -21,8 +21,8 @@ describe("F scores", function()
       keras.metrics.FBetaScore{beta = 2.0, threshold = 0.5}(truth, guess))
   end)
 
-  -- The greatest of each row: columns 3; 2 and 3; 2. True positives 0, 1, 1; false ones 0, 1, 1;
-  -- missed 3, 1, 0.
+  -- The greatest of the rows are in columns 3, 2 and 3, and 2. True positives are 0, 1, 1, false
+  -- ones 0, 1, 1, missed ones 3, 1, 0.
   it("of the greatest class, and averages", function()
     local f = {0, 2 / (2 + 1 + 1), 2 / (2 + 1 + 0)}
     near(f, keras.metrics.F1Score()(truth, guess))
@@ -54,7 +54,7 @@ describe("F scores", function()
 end)
 
 describe("R2Score", function()
-  it("is that of its page", function()
+  it("is as on its page", function()
     near({0.57142854}, keras.metrics.R2Score()({{1}, {4}, {3}}, {{2}, {4}, {4}}))
   end)
 
@@ -143,8 +143,8 @@ describe("metric functions", function()
   end)
 end)
 
--- What TensorFlow's page of in_top_k says: true where the prediction of the target class is finite
--- and among the k greatest.
+-- TensorFlow's page of in_top_k: true where the prediction of the target class is finite and among
+-- the k greatest.
 describe("top k accuracies of predictions that are no finite numbers", function()
   local nan <const>, inf <const> = 0 / 0, math.huge
   local rows <const> = { -- predictions, label, among the first, among the first two
@@ -178,7 +178,7 @@ describe("AUC of several labels", function()
   end)
 end)
 
--- of four labels three are right; of the weights 1, 1, 1, 3 those of the right ones are 3 of 6
+-- of four labels three are right, and of the weights 1, 1, 1, 3 the right ones' are 3 of 6
 it("metrics and losses take their values by name, too", function()
   local given <const> = {y_true = ipu.tensor{{1}, {0}, {1}, {1}},
     y_pred = ipu.tensor{{1}, {0}, {1}, {0}}, sample_weight = ipu.tensor{1, 1, 1, 3}}
@@ -187,4 +187,60 @@ it("metrics and losses take their values by name, too", function()
   assert.near(0.5, metric:result():item(), 1e-6)
   assert.near(3 / 4, ipu.keras.losses.MeanSquaredError()(given):item(), 1e-6)
   assert.near(2, ipu.keras.metrics.Mean(){values = {1, 2, 3}}:item(), 1e-6)
+end)
+
+-- A label that doesn't count, as in Keras 2.13: the mean is over the others.
+describe("ignore_class", function()
+  local labels <const> = {{0, 1}, {255, 2}}
+  local p <const> = {{{0.8, 0.1, 0.1}, {0.2, 0.5, 0.3}}, {{0.1, 0.1, 0.8}, {0.3, 0.3, 0.4}}}
+  local each <const> = {-math.log(0.8), -math.log(0.5), 0, -math.log(0.4)}
+  local sum <const> = each[1] + each[2] + each[4]
+  local loss_of = keras.losses.SparseCategoricalCrossentropy
+  local function ids(list) return ipu.tensor(list, {dtype = "int32"}) end
+
+  it("leaves the loss of a label out", function()
+    local y, y_pred = ids(labels), ipu.tensor(p)
+    near({sum / 3}, loss_of{ignore_class = 255}(y, y_pred))
+    near({sum}, loss_of{ignore_class = 255, reduction = "sum"}(y, y_pred))
+    near(each, loss_of{ignore_class = 255, reduction = "none"}(y, y_pred))
+    near(each, keras.losses.sparse_categorical_crossentropy(y, y_pred, {ignore_class = 255}))
+    near({(each[1] + 2 * each[4]) / 3},
+      loss_of{ignore_class = 255}(y, y_pred, ipu.tensor{{1, 0}, {5, 2}}))
+    near({0}, loss_of{ignore_class = -1}(ipu.full({2, 2}, -1), y_pred))
+    assert.error_matches(function() loss_of{ignore_class = 254}(y, y_pred) end,
+      "is 255, outside 0 … 2")
+  end)
+
+  it("has no gradient there", function()
+    local logits = ipu.Variable(ipu.zeros{2, 4})
+    local tape = ipu.GradientTape()
+    local loss = tape(function()
+      return loss_of{from_logits = true, ignore_class = 3}(ids{1, 3}, logits)
+    end)
+    near({0.25, -0.75, 0.25, 0.25, 0, 0, 0, 0}, tape:gradient(loss, {logits})[1])
+  end)
+
+  it("is trained with", function()
+    local model = keras.Sequential{keras.layers.Dense{3, activation = "softmax",
+      kernel_initializer = "zeros", input_shape = {2}}}
+    model:compile{optimizer = "sgd", loss = loss_of{ignore_class = 0}}
+    local history = model:fit{ipu.ones{4, 2}, ids{0, 0, 0, 1}, batch_size = 4, verbose = 0}.history
+    near({math.log(3)}, history.loss[1])
+  end)
+
+  it("leaves the pairs of a label out of MeanIoU", function()
+    local metric = keras.metrics.MeanIoU{num_classes = 3, ignore_class = 0}
+    -- labels left: 1 for 1, 2 for 1; 1 of 2 and 0 of 1
+    near({(1 / 2 + 0) / 2}, metric(ids{0, 0, 1, 2}, ids{1, 2, 1, 1}))
+  end)
+end)
+
+-- The numbers of Keras' page of OneHotMeanIoU.
+it("MeanIoU takes scores of classes", function()
+  local metric = keras.metrics.MeanIoU{num_classes = 3, sparse_y_true = false,
+    sparse_y_pred = false}
+  metric:update_state({{0, 0, 1}, {1, 0, 0}, {0, 1, 0}, {1, 0, 0}},
+    {{0.2, 0.3, 0.5}, {0.1, 0.2, 0.7}, {0.5, 0.3, 0.1}, {0.1, 0.4, 0.5}},
+    ipu.tensor{0.1, 0.2, 0.3, 0.4})
+  near({0.1 / (0.7 + 0.1 - 0.1) / 3}, metric:result())
 end)

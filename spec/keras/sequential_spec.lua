@@ -66,7 +66,7 @@ describe("a Sequential", function()
       .. " for 800")
   end)
 
-  it("takes other lengths than those of its first batch where no input shape was given", function()
+  it("takes batches of other lengths than the first one where no input shape was given", function()
     local x, y = ipu.random.normal({16, 20, 6}, {seed = 1}), ipu.random.normal({16, 2}, {seed = 2})
     local m = keras.Sequential{L.LSTM(8), L.Dense(2)}
     m:compile{loss = "mse", optimizer = "sgd"}

@@ -1,5 +1,5 @@
--- What sets weights, slots or states from given values sets all of them, or none and says why; and
--- takes only values that the dtype holds.
+-- Functions that set weights, slots or states from given values set all of them, or none with an
+-- error. They take only values that the dtype holds.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -80,7 +80,7 @@ describe("given values", function()
 end)
 
 describe("a checkpoint", function()
-  it("isn't restored into a model of which a layer has no weights yet", function()
+  it("isn't restored into a model with a layer that has no weights yet", function()
     local Net = keras.Model:extend("Net")
     function Net:init()
       keras.Model.init(self, {})

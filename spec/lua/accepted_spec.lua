@@ -1,5 +1,5 @@
--- What is accepted is used: every option, engine option and run flag that isn't documented as
--- without effect changes what is observed here.
+-- Accepted options are used. Every option, engine option and run flag that isn't documented as
+-- without effect changes an observation here.
 local config = require "ipulua.config"
 local engine_options = require "ipulua.config.engine_options"
 local flag_table = require "ipulua.config.flags"
@@ -177,7 +177,7 @@ local function configure(given)
   cfg:configure_ipu_system()
 end
 
-describe("what is accepted is used:", function()
+describe("an accepted option is used:", function()
   local caught = warnings.expected{"'optimizations.enable_fast_math' is deprecated"}
   setup(caught.start)
   teardown(caught.stop)

@@ -31,7 +31,7 @@ describe("an outfeed", function()
     ["another dtype"] = {bare, integers, "shape"},
     ["another shape"] = {bare, function(x) return ipu.concat({x, x}, {axis = 0}) end, "shape"},
   } do
-    it("that holds values refuses those of " .. name
+    it("that holds values refuses values of " .. name
       .. ", and takes them when it is drained", function()
       local queue = ipu.IPUOutfeedQueue()
       local first, second = put(queue, case[1]), put(queue, case[2])
@@ -139,7 +139,7 @@ describe("an infeed", function()
   end)
 end)
 
-describe("what a script's function gives back", function()
+describe("results of a script's function", function()
   -- Outside of a program and in one, results are compared with what was declared; tensors go in.
   for form, called in pairs{
     ["at once"] = function(f) return f end,

@@ -1,5 +1,4 @@
--- Coroutines: each has scopes, traces and tapes of its own, inside those of the coroutine that
--- resumes it.
+-- Coroutines. Each has scopes, traces and tapes of its own, inside its resumer's.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"
@@ -142,7 +141,7 @@ describe("coroutines that interleave", function()
 end)
 
 describe("a coroutine", function()
-  it("without scopes of its own is in those of whoever resumes it", function()
+  it("without scopes of its own is in its resumer's scopes", function()
     local seen = wrap(function() while true do yield(placed "shard") end end)
     assert.equal(3, ipu.ipu_shard(3)(seen))
     assert.equal(-1, seen())
@@ -164,7 +163,7 @@ describe("a coroutine", function()
     assert.equal(-1, seen())
   end)
 
-  it("is in the scopes of the one that resumes it, not in those of others that wait", function()
+  it("is in the scopes of the one that resumes it, not of others that wait", function()
     local inner = function() return wrap(function() return placed "shard" end)() end
     local a, b = wrap(function()
       local _ <close> = ipu.ipu_shard(1)
@@ -302,7 +301,7 @@ describe("a coroutine that waits", function()
   local keras = ipu.keras
   local L = keras.layers
 
-  -- A layer of which f is called while it is described, or in its calls.
+  -- A layer that calls f while it is described, or in its calls.
   local function waiting_layer(name, method, f)
     local Waiting = L.Layer:extend(name)
     function Waiting:get_config()

@@ -112,7 +112,7 @@ describe("register_op", function()
     assert.same({12, 24}, second:totable())
   end)
 
-  it("without a gradient takes that of its ops", function()
+  it("without a gradient takes its ops' gradients", function()
     local op = ipu.register_op{name = "nn.spec_double", call = function(v) return v + v end}
     local _, g = differentiated(ipu.nn.spec_double)
     assert.same({2, 2}, g)
@@ -255,9 +255,10 @@ describe("load_op_library", function()
     local plain = row('.inputs = {"x"}')
     for _, case in ipairs{
       {plain .. ", " .. plain, "'odd_row', which there is already"},
-      {row('.inputs = {"x", "x?"}'), "'x?' is no name, or is there twice"},
-      {row('.inputs = {""}'), "'' is no name"}, {row('.inputs = {"a b"}'), "'a b' is no name"},
-      {row('.inputs = {"x"}, .attributes = {{"x", IPU_ATTR_INT, "1"}}'), "'x' is no name, or is"},
+      {row('.inputs = {"x", "x?"}'), "'x?' is no valid name, or stands there twice"},
+      {row('.inputs = {""}'), "'' is no valid name"},
+      {row('.inputs = {"a b"}'), "'a b' is no valid name"},
+      {row('.inputs = {"x"}, .attributes = {{"x", IPU_ATTR_INT, "1"}}'), "'x' is no valid name"},
       {attribute("INT", "abc"), "'a' of 'odd_row' can't be abc"},
       {attribute("INT", "1.5"), "can't be 1.5"}, {attribute("INTS", "{1, 2"), "can't be {1, 2"},
       {attribute("BOOL", "yes"), "can't be yes"}, {attribute("STRING", "same"), "can't be same"},

@@ -19,7 +19,8 @@ end)
 local nested = ipu.func(function(a) return a * c end)
 local called = ipu.host_callback(function(a) return a * 5 end, {outputs = {{{3}, "float32"}}})
 
--- What is computed of the argument, by what it is differentiated, and the derivative by hand.
+-- The function of the argument, the variable that it is differentiated by, and the derivative by
+-- hand.
 local cells <const> = {
   {"a product", function(a) return sum(a * a) end, x, {2, 4, 6}},
   {"a stopped gradient", function(a) return sum(a * ipu.stop_gradient(a)) end, x, {1, 2, 3}},
@@ -319,7 +320,7 @@ describe("one derivative:", function()
       local tape = ipu.GradientTape()
       local y = tape(f, b)
       assert.error_matches(function() tape:gradient(y, b) end,
-        "gradients: what a callback gave")
+        "gradients: the loop, branch or function calls back")
     end)
 
     it("and nothing of a run that failed", function()
@@ -379,7 +380,7 @@ describe("one derivative:", function()
         function(a, b) local tape = ipu.GradientTape(); return tape:gradient(tape(f, a), a, b) end,
       } do
         local ok, message = pcall(form, x, dy)
-        assert.is_truthy(not ok and message:find("what is given as an output's gradient", 1, true),
+        assert.is_truthy(not ok and message:find("the gradient given for an output", 1, true),
           tostring(message))
       end
     end
@@ -486,7 +487,7 @@ describe("gradients asked in branches in branches", function()
     end)(ipu.tensor{1.0})
   end
 
-  it("are those of the code, however deep", function()
+  it("are as the code computes them, however deep", function()
     for _, depth in ipairs{1, 2, 3, 17, 63, 64, 65, 130} do
       local s = 1 + depth
       assert.same({2 * s + s * s}, asked_at(depth):totable())

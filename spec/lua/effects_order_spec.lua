@@ -1,5 +1,5 @@
--- What a program does on the side comes in the order in which the code has it: assignments, calls
--- of the script and what those read.
+-- Side effects of a program come in the order of the code: assignments, calls of the script, and
+-- the values that those read.
 
 local fuzz = require "spec.support.fuzz_effects"
 local ipu = require "ipulua"
@@ -7,7 +7,7 @@ local pipelines = require "spec.support.pipelines"
 
 local scalar <const> = {outputs = {{{}, "float32"}}}
 
--- What log() reads of v in the course of body(x, v, log), eagerly and compiled.
+-- The values of v that log() reads in the course of body(x, v, log), eagerly and compiled.
 local function seen(body, first)
   local v, x, texts = ipu.Variable(first or ipu.zeros{3}), ipu.tensor{1, 2, 3}, {}
   for _, form in ipairs{function(f) return f end, ipu.func} do
@@ -83,7 +83,7 @@ describe("a variable that a callback reads", function()
     end)
   end
 
-  it("is that of the replica that calls", function()
+  it("is the calling replica's", function()
     local _ <close> = pipelines.device(2)
     local v, read = ipu.Variable(ipu.zeros{1}), {}
     local log = ipu.host_callback(function()

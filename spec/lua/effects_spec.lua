@@ -1,9 +1,9 @@
--- What programs do on the side.
+-- Side effects of programs.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 
--- What a script writes to standard error, line by line.
+-- The lines that a script writes to standard error.
 local function stderr_of(script)
   local path = command.scratch()
   local file = assert(io.open(path, "w"))

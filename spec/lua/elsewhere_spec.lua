@@ -1,4 +1,4 @@
--- What other libraries call things: the hints of errors name what is there.
+-- Names from other libraries: the hints of errors give the name here.
 
 local core = require "ipulua.core"
 local ipu = require "ipulua"

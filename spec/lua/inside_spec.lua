@@ -106,7 +106,7 @@ for name, run in pairs{["a program"] = at_once, ["a job"] = as_job} do
       end), ipu.ones{3})
     end)
 
-    it("an error leaves nothing behind", function()
+    it("an error leaves no change", function()
       local v, fails = ipu.Variable(ipu.zeros{3}), true
       local f = counting(v, function() if fails then error("own words") end end)
       local ok, message = pcall(run, f, ipu.ones{3})
@@ -159,7 +159,7 @@ describe("after a callback that failed", function()
 end)
 
 describe("inside of a job", function()
-  it("what feeds it can't read a variable that it changes, whatever failed before", function()
+  it("a dataset that feeds it can't read its variable, whatever failed before", function()
     local v = ipu.Variable(1.0)
     local failing = ipu.func(function(x)
       ipu.host_callback(function() error "no" end)(x)

@@ -263,7 +263,7 @@ describe("a Keras model has a program for each", function()
 end)
 
 describe("an optimizer", function()
-  it("forgets slots with their variables, and has those of all that live", function()
+  it("forgets slots with their variables, and has the slots of all live ones", function()
     local opt = ipu.keras.optimizers.SGD(1.0, {momentum = 0.5})
     local kept = {}
     for i = 1, 500 do

@@ -50,7 +50,7 @@ describe("the line of a call that is all that a return gives", function()
       line_of(function() return ipu.loops.repeat_n(3, body, {x}) end))
   end)
 
-  it("is that of nodes, which reports name", function()
+  it("is the line of nodes, which reports name", function()
     local dense = layers.Dense(3)
     local program = ipu.func(function(given) return dense(given) end)
     program(x)

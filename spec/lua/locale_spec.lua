@@ -1,5 +1,5 @@
--- What a locale with a decimal comma, and an order of letters of its own, must not change: defaults
--- of ops, files, and what is read from them. A program that ipulua is embedded in may have set one.
+-- A locale with a decimal comma and its own order of letters must not change defaults of ops,
+-- files, or values read from them. A program that ipulua is embedded in may have set one.
 
 local command = require "spec.support.command"
 
@@ -47,7 +47,7 @@ cfg:from_json(cfg:to_json())
 tell(cfg:to_json())
 ipu.train.Checkpoint{model = model, select_ipus = 1, selection_order = 2}:save(path
   .. os.getenv "WANTED")
-for _, saved in ipairs{"C", "de_DE.UTF-8"} do -- that of the other locale, too
+for _, saved in ipairs{"C", "de_DE.UTF-8"} do -- the other locale's point, too
   if #(ipu.train.latest_checkpoint(path .. saved) or "") > 0 then
     ipu.train.Checkpoint{model = model, select_ipus = 0, selection_order = 0}:restore(path .. saved)
   end

@@ -1,4 +1,4 @@
--- What variables are called, and arguments of which a nested list is one.
+-- Names of variables, and arguments that are nested lists.
 local ipu = require "ipulua"
 
 describe("the names of variables", function()
@@ -14,7 +14,7 @@ describe("the names of variables", function()
     assert.same({1, 2}, {seen.a, seen.a_1})
   end)
 
-  it("begin with those of the scopes that are open", function()
+  it("begin with the names of the open scopes", function()
     local function named() return ipu.Variable(1, "v").name end
     assert.same({"n/v", "n/m/v", "v", "n/v_1"}, {ipu.name_scope("n")(named),
       ipu.name_scope("n")(function() return ipu.name_scope("m")(named) end), named(),

@@ -148,7 +148,7 @@ describe("a list of tensors, variables and numbers", function()
     assert.same({17, 21}, sum:totable())
   end)
 
-  it("has one dtype, that of its first element or the one that is asked for", function()
+  it("has one dtype, its first element's or the one that is asked for", function()
     local f = ipu.func(function(given)
       return ipu.tensor{given, {1, 2}}, ipu.tensor({given, v}, "float64")
     end)

@@ -1,5 +1,5 @@
--- What the library returns as plain tables prints what it holds, and is a plain table to everything
--- that takes one.
+-- Plain tables that the library returns print their contents. Functions that take plain tables take
+-- them.
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 local args = require "ipulua.base.args"
@@ -157,7 +157,7 @@ describe("plain tables and tensors print as", function()
     assert.truthy(tostring(out):find("^{symbolic float32%[2%]"))
   end)
 
-  it("what callbacks are given", function()
+  it("logs that callbacks are given", function()
     local told = {}
     local function tell(name)
       return function(self, ...)
@@ -209,7 +209,7 @@ describe("plain tables and tensors print as", function()
   end)
 end)
 
-describe("what is no plain table prints as", function()
+describe("an object that is no plain table prints as", function()
   local function shows(text, value) assert.equal(text, tostring(value)) end
 
   it("modules, classes, and objects by their configuration or fields", function()

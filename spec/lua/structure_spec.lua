@@ -1,4 +1,5 @@
--- What keeps values or code from one execution to the next, and what only says something of them.
+-- Functions that keep values or code from one execution to the next, and functions that only
+-- describe them.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"

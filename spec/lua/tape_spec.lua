@@ -22,6 +22,23 @@ describe("GradientTape", function()
     assert.same({2, 4}, tape:gradient(y, x):totable())
   end)
 
+  it("gives them as often in a compiled function, of a tensor known while tracing", function()
+    local twice = ipu.func(function(is_used_before)
+      local before = is_used_before and ipu.reduce_sum(x) or nil
+      local tape, y = recorded({persistent = true}, function() return ipu.reduce_sum(x * x) end)
+      local first, second = tape:gradient(y, x), tape:gradient(y, x)
+      local later = ipu.GradientTape{persistent = true}
+      local z = later(function() return ipu.reduce_sum(x * x * x) end)
+      return first, second, later:gradient(z, x), later:gradient(z, x), tape:gradient(y, x), before
+    end)
+    for _, each in ipairs{false, true} do
+      local results = {twice(each)}
+      for k, want in ipairs{{2, 4}, {2, 4}, {3, 12}, {3, 12}, {2, 4}} do
+        assert.same(want, results[k]:totable())
+      end
+    end
+  end)
+
   it("inside another gives second derivatives", function()
     local outer = ipu.GradientTape()
     local first = outer(function()

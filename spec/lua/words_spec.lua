@@ -28,7 +28,7 @@ describe("an argument is as the reference says", function()
       message_of(function() ipu.nn.layer_norm(x, nil, gamma) end))
   end)
 
-  it("what Keras can't work with is refused where it is given", function()
+  it("an argument that Keras can't work with is refused where it is given", function()
     local l <const> = keras.layers
     for words, f in pairs{
       ["'strides' must be positive, got 0"] = function() l.Conv2D(4, 3, {strides = 0}) end,

@@ -1,4 +1,4 @@
--- What is said of one price agrees: the estimate, the profile, the summary, the trace.
+-- The estimate, the profile, the summary and the trace agree on one price.
 
 local config = require "ipulua.config"
 local estimate = require "ipulua.tools.estimate"

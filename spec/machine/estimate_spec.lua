@@ -1,5 +1,5 @@
--- ipu.estimate: prices of programs. What is asserted is arithmetic of published constants, or a
--- relation that must hold.
+-- ipu.estimate: prices of programs. Assertions are arithmetic of published constants, or relations
+-- that must hold.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -256,8 +256,8 @@ describe("an estimate", function()
     end
   end)
 
-  -- Bytes from the host for 8 samples: inputs [8, 4] and [8, 6], labels [8, 2], 4 bytes each, of
-  -- float16 2; the loss, 4 bytes, goes back.
+  -- Bytes from the host for 8 samples: inputs [8, 4] and [8, 6], labels [8, 2], of 4 bytes each, or
+  -- 2 in float16. The loss, 4 bytes, goes back.
   it("takes a model's inputs and labels as shapes, with dtypes, and by name", function()
     local a, b = keras.Input{shape = {4}, name = "a"}, keras.Input{shape = {6}, name = "b"}
     local two = keras.Model{inputs = {a = a, b = b},
@@ -520,9 +520,9 @@ describe("how sure an estimate is", function()
     return ipu.estimate(f, {inputs = {...}, host = "model", target = "gc200"})
   end
 
-  -- Errors out of sample: dense layers 4.4 % of cycles and 4.6 of memory, LSTM 5.1; what
-  -- has no rows of its own, as moves from the host, has whole programs' 18 and 14 %. Share: the
-  -- op's of all cycles.
+  -- Errors out of sample: dense layers 4.4 % of cycles and 4.6 of memory, LSTM 5.1. Parts without
+  -- published rows, such as moves from the host, have whole programs' 18 and 14 %. Share: the op's
+  -- of all cycles.
   local function expected(e, of_op)
     local share = 1 - e.cycles.stream / e.cycles.total
     return share * of_op + (1 - share) * 0.18
@@ -543,7 +543,7 @@ describe("how sure an estimate is", function()
   it("is printed with it, and stands in the report", function()
     local e = ipu.estimate(function(x) return ipu.exp(x) end, {inputs = {{64, 64}}})
     assert.truthy(tostring(e):find("\n  band = {", 1, true))
-    -- what has no published rows of its own: 18 % of the time, 14 % of memory
+    -- parts without published rows: 18 % of the time, 14 % of memory
     assert.matches("^estimate on 1 IPU of GC200: [%d.]+ ms, within 18 %% in the mean; "
       .. "fullest tile %d+ of 624 KiB, within 14 %%\n{", tostring(e))
     assert.near(e.seconds * 1e3, tonumber(tostring(e):match(": ([%d.]+) ms")), e.seconds)

@@ -83,8 +83,8 @@ describe("the configuration in an estimate", function()
     near(2 * half, stream(function(a) return ipu.cross_replica_sum(ipu.nn.relu(a)) end) - plain, 1)
   end)
 
-  -- Four IPUs, a replica each: half of a ring has three hops of 3,000 cycles and a sync of 15 ns
-  -- there and back over two hops, 80.
+  -- Four IPUs, a replica each. Half of a ring has three hops of 3,000 cycles. Its sync takes 15 ns
+  -- a hop, there and back over two hops, 80 cycles.
   local half_ring <const> = 3 * 3000 + 80
   -- 4, 8, 12, 16 KiB; 4 bytes
   local kilobytes <const> = {ipu.zeros{1024}, ipu.zeros{2048}, ipu.zeros{3072}, ipu.zeros{4096},

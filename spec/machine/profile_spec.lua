@@ -65,8 +65,8 @@ local function near(expected, got)
     expected .. " is not " .. got)
 end
 
--- What the script of a report's page shows: {title, first = {[id] = text or rows}, line, layer, op,
--- step, filtered}.
+-- The content that the script of a report's page shows: {title, first = {[id] = text or rows},
+-- line, layer, op, step, filtered}.
 local function run_page(report)
   local result = command.run{"node", "spec/support/page.js", report}
   assert.equal("", result.err)
@@ -107,8 +107,8 @@ local function check_compute_sets(profile)
   end
 end
 
--- What the Trace Event Format asks of an event, by its phase: its keys and their types; nothing
--- else is written.
+-- An event in the Trace Event Format, by its phase: its keys and their types. Nothing else is
+-- written.
 local event_keys <const> = {
   X = {name = "string", cat = "string", ph = "string", ts = "number", dur = "number",
     pid = "integer", tid = "integer", args = "table"},
@@ -140,7 +140,7 @@ local function nanoseconds(us)
   return ns
 end
 
--- What a slice says of its step: the cycles of its length, and of each phase.
+-- A slice has its step's cycles, in all, as its length, and of each phase.
 local function check_slices(path, written)
   local k, ns = columns(written.step_columns), 1e9 / written.target.clock_hz
   for _, event in ipairs(ipu.json.decode(command.read(path)).traceEvents) do

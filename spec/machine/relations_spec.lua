@@ -18,7 +18,7 @@ describe("a price", function()
   end)
 
   -- conv_test.py: at most a tenth more
-  it("of channels first is that of channels last", function()
+  it("of channels first equals the price of channels last", function()
     local function total(order, shape)
       local layer = layers.Conv2D{128, 3, padding = "same", data_format = order}
       local e = ipu.estimate(function(x) return layer(x) end, {inputs = {shape}, host = "model"})

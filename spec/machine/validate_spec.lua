@@ -92,7 +92,7 @@ describe("build/validate", function()
     assert.equal(all, count("--chip", "gc2") + count("--chip", "gc200"))
   end)
 
-  -- What follows from PopLibs' vertices, planner and data layouts, against its published table.
+  -- Figures from PopLibs' vertices, planner and data layouts, against its published table.
   built("meets published figures where the mechanism is known", function()
     local got, want, off = {}, {}, {}
     local r = command.run{validate, benchmarks, "--rows"}
@@ -132,8 +132,8 @@ describe("build/validate", function()
       for _, id in ipairs{"resnet50_tr_bs1_bm128L0A0_reduce", "resnet50_tr_bs1_cnv_reduce"} do
         near("max_tile_bytes", id, chip, chip == "gc2" and 0 or 0.1)
       end
-      -- partial sums never lie in one region on GC2: two small factorisations take the workers'
-      -- instructions there, and the units on GC200; and the plan of a large layer
+      -- Partial sums never lie in one region on GC2. Two small factorisations take the workers'
+      -- instructions on GC2, and the units on GC200. The last figure is of a large layer's plan.
       for _, half in ipairs{"true", "false"} do
         near("max_tile_bytes", "cholesky_batch_2_dim_64_block_16_lower_" .. half .. "_type_float",
           chip, 0.01)

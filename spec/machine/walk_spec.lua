@@ -1,4 +1,4 @@
--- What is held where, for how long, and how often what is charged: each number by hand.
+-- Places and lifetimes of allocations, and how often a cost is charged. Each number is by hand.
 local command = require "spec.support.command"
 local ipu = require "ipulua"
 local programs = require "spec.support.price_programs"
@@ -45,7 +45,7 @@ end
 describe("a price", function()
   before_each(ipu.reset_ipu_configuration)
 
-  it("of an op on the host isn't that of an equal one on the IPU, in either order", function()
+  it("of an op on the host isn't taken for an equal one on the IPU, in either order", function()
     local function host(f) local _ <close> = ipu.outside_compilation_scope() return f() end
     local shapes <const> = {{512, 1024}, {1024, 1024}}
     local function work(f)
@@ -214,7 +214,7 @@ describe("a price", function()
     assert(much > little)
   end)
 
-  it("of an all-gather is that of the reduce-scatter of what it gives", function()
+  it("of an all-gather equals the price of the reduce-scatter of its result", function()
     for _, replicas in ipairs{2, 4, 16} do
       local given = priced(function(x) return ipu.all_gather(x) end, {{4096}}, {ipus = replicas})
       local divided = priced(function(x) return ipu.reduce_scatter(x) end, {{4096 * replicas}},

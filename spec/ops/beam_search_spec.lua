@@ -24,7 +24,7 @@ describe("nn.ctc_beam_search_decoder", function()
   it("gives no sequence more than all its alignments together", function()
     for path = 1, width do
       local picked = ipu.slice(labels, {0, path - 1, 0}, {batch, 1, time})
-      picked = ipu.maximum(ipu.reshape(picked, {batch, time}), 0) -- -1 is behind the end
+      picked = ipu.maximum(ipu.reshape(picked, {batch, time}), 0) -- -1 is after the end
       local count = ipu.reshape(ipu.slice(counts, {0, path - 1}, {batch, 1}), {batch})
       local all = -ipu.nn.ctc_loss(picked, logits, count, lengths, {blank_index = 2})
       local score = ipu.reshape(ipu.slice(scores, {0, path - 1}, {batch, 1}), {batch})

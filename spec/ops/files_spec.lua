@@ -1,5 +1,5 @@
--- An op is found by its name: its row stands in a file that is called as it is, or whose folder is,
--- or in the file of a family, which is listed here with its ops.
+-- An op is found by its name. Its row stands in a file or a folder of its name. Otherwise it is in
+-- the file of a family, which is listed here with its ops.
 local command = require "spec.support.command"
 local rows_of = require "spec.support.op_files".rows_of
 

@@ -17,7 +17,7 @@ local function check(words, least)
   return result
 end
 
--- What a script of the folder wrote, before NumPy.
+-- The results of a script of the folder, before NumPy's.
 local function judge(script, folder, lines, least)
   check({assert(command.python("numpy")), fuzz .. script, folder .. "/" .. lines, folder
     .. "/values.npz"}, least)

@@ -1,5 +1,5 @@
--- What random ops draw, beside the distributions' own numbers: shares of draws beyond quantiles,
--- within five standard deviations of what chance allows.
+-- Draws of random ops, beside the distributions' own numbers. Shares of draws beyond quantiles must
+-- lie within five standard deviations of the expected share.
 
 local ipu = require "ipulua"
 local core = require "ipulua.core"
@@ -14,8 +14,8 @@ local function is_share(expected, condition, of)
   assert.is_near(expected, share(condition), 5 * math.sqrt(expected * (1 - expected) / n) + 1e-9)
 end
 
--- p → how many standard deviations above the mean a share p of draws lies: Φ⁻¹(1 - p), and the same
--- of the normal distribution that is cut at 2.
+-- p → the number of standard deviations above the mean that a share p of draws exceeds, Φ⁻¹(1 - p).
+-- Also for the normal distribution that is cut at 2.
 local normal_above <const> = {[0.001] = 3.0902323, [0.01] = 2.3263479, [0.05] = 1.6448536,
   [0.25] = 0.6744898, [0.5] = 0}
 local truncated_above <const> = {[0.001] = 1.9826256, [0.01] = 1.8480835, [0.05] = 1.4722616,

@@ -1,5 +1,5 @@
--- What docs/extending.md says is added by touching one file: its blocks, of which each names a
--- file, are added to a copy of the tree, and then are all that the others of their kind are.
+-- Additions that need one file, as docs/extending.md says. Its blocks, each with the name of a
+-- file, are added to a copy of the tree. There they work like the others of their kind.
 local command = require "spec.support.command"
 
 local build <const> = command.ipulua:match("([^/]+)/[^/]*$")
@@ -42,7 +42,7 @@ describe("one file adds", function()
       text, count = text:gsub("(%d+)(%) ?\\?\n)( *X%([a-z])", "%1, %1%2%3")
       text = text:gsub("(%d+)%)\n\n/%* clang%-format on", "%1, %1)\n\n/* clang-format on")
       assert(count > 30)
-      -- tiles, of which it has more
+      -- tiles, since it has more
       return (text:gsub("1472, 1472%)", "1472, 2000)", 1))
     end)
   end
@@ -218,8 +218,8 @@ describe("one file adds", function()
       end
       local trained, priced = weights "Rounds"
       print(trained == weights "Grouped", priced)]]
-    -- S = 2 IPUs, rounds of 2: forward 2 + 1 steps, backward 2 + 1; the next round's first forward
-    -- pass need not wait for the last backward one of the other IPU
+    -- S = 2 IPUs, rounds of 2: forward 2 + 1 steps, backward 2 + 1. The next round's first forward
+    -- pass need not wait for the other IPU's last backward one
     local steps = out:match("^Rounds\n(%d+)\t1 1\n")
     assert.truthy(steps and tonumber(steps) <= 12, out)
     assert.matches("must be a multiple of 2 for schedule Rounds with 2 stages", out)

@@ -1,4 +1,4 @@
--- What make install puts where, and that it works from there.
+-- Files of make install are in their places, and work from there.
 local command = require "spec.support.command"
 
 -- installed is what was built without sanitizers
@@ -97,7 +97,7 @@ describe("make install", function()
     local place = folder .. "/completion"
     run{"sh", "-c", 'mkdir "$0" && cd "$0" && touch train.lua "my net.lua" weights.h5 chip.json',
       place}
-    -- What is offered for the last word, in brackets, one behind the other.
+    -- Completions of the last word, in brackets, one after the other.
     local function complete(...)
       local script =
         [[source src/packaging/ipulua.bash; cd "$0"; COMP_CWORD=$#; COMP_WORDS=(]]
@@ -282,7 +282,7 @@ describe("make deb", function()
     assert.is_truthy(packages.ipulua and packages.libipulua0 and packages["libipulua-dev"])
     assert.truthy(packages.ipulua:find("liblua5.4-0", 1, true)
       and not packages.libipulua0:find("lua", 1, true))
-    -- what is opened at first use
+    -- libraries that are opened at first use
     assert.matches("libzip%d", packages.ipulua)
     assert.matches("libzip%d", packages.libipulua0)
     assert.falsy(packages.libipulua0:find("libedit", 1, true))

@@ -1,5 +1,5 @@
--- The command copied alone: into a root that holds nothing but the shared libraries that `ldd`
--- names; into a folder where no other root may be entered.
+-- The command copied alone, into a root that holds nothing but the shared libraries that `ldd`
+-- names. If no other root may be entered, it is copied into a folder.
 local command = require "spec.support.command"
 
 -- the sanitizers want more than their libraries
@@ -15,7 +15,7 @@ end
 -- Of what `ipulua info` prints.
 local function row(text, name) return text:match("\n" .. name .. " +([^\n]+)") end
 
--- What README says to write.
+-- The code that README shows.
 local function script_of_readme()
   local text = command.read("README.md"):match("\n```lua\n(.-)```")
   return (text:gsub("accuracy > 0.9%)", "accuracy)"))

@@ -1,5 +1,5 @@
--- Libraries that are opened at first use: starting doesn't load them or what they bring with them,
--- and where one is missing the user reads which package brings it.
+-- Libraries that are opened at first use. Starting loads neither them nor the libraries that they
+-- need. If one is missing, the user reads which package brings it.
 local command = require "spec.support.command"
 local terminal = require "spec.support.terminal"
 

@@ -1,5 +1,5 @@
--- The parts that a build may be without: the command says which are in, and a format whose part is
--- not names the package that brings it. HIDDEN are those that `make parts` has hidden from
+-- The parts that a build may be without. The command says which are in. A format whose part is
+-- missing names the package that brings it. HIDDEN are those that `make parts` has hidden from
 -- pkg-config.
 local command = require "spec.support.command"
 local core = require "ipulua.core"

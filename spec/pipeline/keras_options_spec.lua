@@ -1,4 +1,4 @@
--- What set_pipelining_options accepts is used: each option changes what is observed here.
+-- Options of set_pipelining_options are used: each changes an observation here.
 
 local ipu = require "ipulua"
 local config = require "ipulua.config"
@@ -74,7 +74,7 @@ local function trained(staged, dtype, optimizer)
   end
 end
 
--- What a gradient becomes: where it is a matrix, a product.
+-- A changed gradient: where it is a matrix, a product.
 local function by_product()
   return optimizers.MapGradientOptimizer(sgd(), function(g)
     if g.rank < 2 then return g end

@@ -1,5 +1,5 @@
--- Keras models in pipeline stages: whatever kind of model, schedule or option, the numbers are
--- those of the model on one IPU that accumulates as many gradients.
+-- Keras models in pipeline stages. For each kind of model, schedule and option the numbers equal
+-- the model on one IPU that accumulates as many gradients.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"

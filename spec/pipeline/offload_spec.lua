@@ -1,5 +1,5 @@
--- What lives in streaming memory: the transfers that a program has, the bytes that its report
--- moves, and no other number.
+-- Variables in streaming memory change the transfers of a program and the bytes in its report, and
+-- no other number.
 
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
@@ -37,8 +37,8 @@ describe("offloading", function()
     ipu.set_num_threads(2)
   end)
 
-  -- The net of the support file has weights of 6 x 8, 8 x 8, 8 x 8 and 8 x 3 floats, and
-  -- micro-batches of 4.
+  -- The net of the support file has weights of 6x8, 8x8, 8x8 and 8x3 floats, and micro-batches of
+  -- 4.
   local weights_bytes <const>, last_weight <const> = (6 * 8 + 8 * 8 + 8 * 8 + 8 * 3) * 4, 8 * 3 * 4
 
   local function trained(options, config, threads)
@@ -92,7 +92,7 @@ describe("offloading", function()
   end)
 
   -- Normalisation with statistics of its own, dropout, a layer that two stages share, an optimizer
-  -- with averages, two kinds of accumulators; and what was trained is evaluated.
+  -- with averages, two kinds of accumulators. The trained model is evaluated.
   local function fitted(options, o)
     pipelines.device(o.ipus or 2, {[least] = 0, allow_recompute = o.recompute})
     ipu.random.set_seed(5)

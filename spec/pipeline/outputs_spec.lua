@@ -1,4 +1,4 @@
--- What leaves a pipeline by its outfeed, how gradients are reduced, and in which dtype.
+-- Values that leave a pipeline by its outfeed, and the reduction of gradients and its dtype.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"

@@ -155,7 +155,7 @@ describe("a pipeline", function()
         if ok then
           assert.are.same(grouped, these)
           assert.are.same(their_weights, weights_of_these)
-        else -- what a schedule can't have is refused by name
+        else -- a fault of a schedule is refused by name
           assert.matches(options.recomputation_mode .. " is not supported by", these)
         end
       end

@@ -1,6 +1,6 @@
--- PipelineStageOptions do for a stage what the configuration's dictionaries do for all: each kind
--- by itself, forwards and backwards, in ipu.pipeline and in Keras models; lists that don't fit are
--- refused.
+-- PipelineStageOptions work for a stage as the configuration's dictionaries do for all. Each kind
+-- is checked by itself, forwards and backwards, in ipu.pipeline and in Keras models. Lists that
+-- don't fit are refused.
 
 local ipu = require "ipulua"
 local pipelines = require "spec.support.pipelines"

@@ -1,4 +1,4 @@
--- What stages are given and may do: inputs, elements, tables, shared variables, concurrent stages,
+-- Arguments and contents of stages: inputs, elements, tables, shared variables, concurrent stages,
 -- recomputation, counters.
 
 local ipu = require "ipulua"
@@ -171,7 +171,7 @@ describe("the stages of a pipeline", function()
     assert.are.equal(4100, product{plain, plain})
   end)
 
-  it("keep those of the backward pass apart", function()
+  it("keep the options of the backward pass apart", function()
     -- dx = dy·wᵀ sums 4096 products; the forward pass sums one.
     local w = ipu.Variable(ipu.full({1, 4096}, 1.0009765625, {dtype = "float16"}))
     local function gradient(forward, backward)
@@ -245,13 +245,13 @@ describe("the stages of a pipeline", function()
     local plain, t = memory{offload_weight_update_variables = false}
     assert.is_true(plain.stash > 0)
     assert.are.equal(0, plain.streaming)
-    -- Activations are 4 x 8 floats, 128 bytes, the least that is moved. What stays: x (4 x 6
+    -- Activations are 4 x 8 floats, 128 bytes, the least that is moved. Kept activations: x (4 x 6
     -- floats) six times in stage 0.
     local offloaded = memory{offload_activations = true, offload_weight_update_variables = false}
     assert.are.equal(6 * 4 * 6 * 4, offloaded.stash)
     -- one tensor in stage 0, two in each of the stages 1 and 2; one more copy than wait
     assert.are.equal((1 * 7 + 2 * 5 + 2 * 3) * 128, offloaded.streaming)
-    local momenta = (6 * 8 + 8 * 8 + 8 * 8) * 4 -- those of the last weight are 96 bytes
+    local momenta = (6 * 8 + 8 * 8 + 8 * 8) * 4 -- the last weight's are 96 bytes
     local by_default = memory{} -- remote memory is there: the update's variables are in it
     assert.are.equal(plain.variable - momenta, by_default.variable)
     assert.are.equal(momenta, by_default.streaming)

@@ -207,7 +207,7 @@ describe("ipu.timetable", function()
     local t = timetable("Grouped", {0, 1}, 400)
     assert.are.equal(403, t.time_steps)
     for line in tostring(t):gmatch("[^\n]+") do assert.is_true(#line < 200) end
-    -- the first twenty steps and the last twenty: in inference stage 1 is one step behind
+    -- the first twenty steps and the last twenty: in inference stage 1 is one step later
     local lines = {}
     for line in tostring(timetable("Grouped", {0, 1}, 400, false)):gmatch("[^\n]+") do
       local shown <const> = line:match "^stage %d  IPU %d  (.*)$"

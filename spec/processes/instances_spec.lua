@@ -68,7 +68,7 @@ describe("collectives of the host", function()
   end)
 end)
 
-describe("what ends one instance", function()
+describe("an event that ends one instance", function()
   local function all_told(text, words, o)
     local results = run(text, o)
     for i, each in ipairs(results) do
@@ -130,7 +130,7 @@ describe("what ends one instance", function()
     assert.truthy(results[1].err:find("has not come to barrier", 1, true), results[1].err)
     assert.truthy(results[1].err:find("IPULUA_COMM_TIMEOUT", 1, true), results[1].err)
   end)
-  it("is another meeting, of which both sides are told", function()
+  it("is another meeting, and both sides are told", function()
     all_told([[
       if me == 0 then distributed.allreduce(ipu.ones{3}, "SUM") else distributed.barrier() end
     ]], {"allreduce 'SUM' of float32[3]", "barrier", "instance 0", "instance 1"}, {count = 2})

@@ -1,4 +1,4 @@
--- What an instance is told by its launcher, and what it makes of it.
+-- An instance's variables from its launcher, and its configuration from them.
 local command = require "spec.support.command"
 local processes = require "spec.support.processes"
 
@@ -64,8 +64,8 @@ describe("row 175: an instance", function()
   end)
 
   it("has IPUs of its own, and an error if the machine has too few", function()
-    -- 2 instances with 2 replicas of 2 IPUs each: groups of 4 among 16, numbered behind the
-    -- 16 single IPUs and the 8 pairs
+    -- 2 instances with 2 replicas of 2 IPUs each: groups of 4 among 16, numbered after the 16
+    -- single IPUs and the 8 pairs
     for rank, id in pairs{[0] = 24, [1] = 25} do
       local env <const> = launched(2)
       env.PMI_RANK = tostring(rank)

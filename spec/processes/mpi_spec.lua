@@ -57,7 +57,7 @@ describe("under MPI", function()
       assert.equal(one.out, four.out)
       assert.truthy(one.out:find("^1.0\t")) -- ((1e8 + 1) - 1e8) + 1 in float32
     end)
-    it("what all write at once stays in whole lines: " .. launcher, function()
+    it("lines that all write at once stay whole: " .. launcher, function()
       local result = run [[
         io.stderr:write("written before the instances meet\n")
         for i = 1, 40 do

@@ -1,5 +1,5 @@
--- Instances of one host read what others bring where it lies, in memory that they share; those of
--- several hosts send it. Neither changes a bit.
+-- Instances of one host read each other's values in memory that they share. Instances of several
+-- hosts send them. Neither changes a bit.
 local processes = require "spec.support.processes"
 
 -- Shared memory, messages, and instances that are told to be on hosts of their own.
@@ -29,8 +29,8 @@ local function in_every_way(text, o)
 end
 
 describe("row 176: memory that instances share", function()
-  -- Replica g brings 0.1 (g + 1) i for element i: the sums, one rounding at a time from the left,
-  -- are computed here by string.pack's float32.
+  -- Replica g brings 0.1 (g + 1) i for element i. The sums are computed here by string.pack's
+  -- float32, one rounding at a time from the left.
   local function float32(x) return (string.unpack("<f", string.pack("<f", x))) end
 
   local function sum_of(i, n)
@@ -70,8 +70,8 @@ describe("row 176: memory that instances share", function()
     end)
   end
 
-  -- Two replicas bring 1 and 2 times x: s1 = 3 x; s2 = 2 (3 x) on each, added 12 x; s3 = 3 z.
-  -- s3 reads what is there when s1 runs, s2 is exchanged between the two.
+  -- Two replicas bring 1 and 2 times x. So s1 = 3 x, s2 = 2 (3 x) on each, in all 12 x, and s3 = 3
+  -- z. s3 reads what is there when s1 runs, s2 is exchanged between the two.
   it("keeps what has arrived while another sum is exchanged", function()
     local out = in_every_way([[
       local f = ipu.func(function(x, z)

@@ -4,7 +4,7 @@ local processes = require "spec.support.processes"
 
 local splits <const> = {{1, 4}, {2, 2}, {4, 1}} -- instances, replicas of each
 
--- What instance 0 prints, in every split of so many replicas; all must print the same.
+-- The output of instance 0 in every split of so many replicas. All must print the same.
 local function in_every_split(text, o)
   local script <const> = processes.script(text)
   local first

@@ -1,4 +1,4 @@
--- What replicas do together, by hand: replica r of R holds r + 1 or the like.
+-- Collectives of replicas, by hand: replica r of R holds r + 1 or the like.
 
 local config = require "ipulua.config"
 local ipu = require "ipulua"

@@ -14,7 +14,7 @@ describe("a program's device", function()
   end)
   after_each(ipu.reset_ipu_configuration)
 
-  it("is that of the strategy or scope around each call, not of the first one", function()
+  it("is set by the strategy or scope around each call, not by the first one", function()
     local first, second = ipu.IPUStrategy("/device:IPU:0"), ipu.IPUStrategy("/device:IPU:1")
     for _, order in ipairs {{first, second}, {second, first}} do
       local f = ipu.func(sum)

@@ -154,7 +154,7 @@ describe("fit on replicas", function()
     assert.equal(last, values.NONE)
     assert.is_true(math.abs(first + last - values.SUM) < 1e-5)
     assert.is_true(math.abs((first + last) / 2 - values.mean) < 1e-6)
-    -- with a rate of 0, batches 0, 2, 4 … are those of the first replica
+    -- with a rate of 0, batches 0, 2, 4 … are the first replica's
     with_ipus(1)
     local _ <close> = ipu.IPUStrategy():scope()
     local model = network()
@@ -191,7 +191,7 @@ describe("fit on replicas", function()
     same(results[1], results[2])
   end)
 
-  it("leaves one state behind: batch statistics are those of the first replica", function()
+  it("leaves one state: batch statistics of the first replica", function()
     local model = train(2, {optimizer = keras.optimizers.SGD(0.01), extra = function()
       return layers.BatchNormalization()
     end})

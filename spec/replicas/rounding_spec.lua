@@ -44,8 +44,8 @@ describe("stochastic rounding on replicas", function()
   end
 
   -- 1 and what is a few hundred-thousandths beside it: to the nearest 1, by chance sometimes its
-  -- neighbour. The sum of the replicas' data is the same on all of them; data of their own, a
-  -- variable and a loop's value that take it in, at once or two rounds later, aren't.
+  -- neighbour. The sum of the replicas' data is the same on all of them. Data of their own aren't,
+  -- nor are a variable and a loop's value that take them in, at once or two rounds later.
   local function kinds(esr, ipus)
     local _ <close> = pipelines.device(ipus or replicas, {["floating_point_behaviour.esr"] = esr})
     ipu.reset_ipu_seed(7)
@@ -91,8 +91,8 @@ describe("stochastic rounding on replicas", function()
   end)
 
   it("moves weights that rounding to the nearest leaves where they are", function()
-    -- Above 1, float16 has steps of 2^-10, below it of 2^-11; an update of some 4e-5 is far less
-    -- than half of either: rounding to the nearest undoes it, stochastic rounding makes a step of
+    -- Above 1, float16 has steps of 2^-10, below it of 2^-11. An update of some 4e-5 is far less
+    -- than half of either. Rounding to the nearest undoes it, stochastic rounding makes a step of
     -- it in one case of some 20.
     for _, x in ipairs(trained{}[1]) do assert.equal(1, x) end
     local moved = 0

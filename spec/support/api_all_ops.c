@@ -1,7 +1,7 @@
-/* All ops of the C interface with random operands and attributes: api_all_ops SEED COUNT. What
- * ipu_apply and a function answer is compared: the status and its words, the number, the types and
- * the bits of the results. A handle is NULL behind a failure. Prints what differs, then "COUNT
- * calls, N taken, M wrong". */
+/* All ops of the C interface with random operands and attributes: api_all_ops SEED COUNT. Answers
+ * of ipu_apply and of a function are compared: the status and its words, and the number, types and
+ * bits of the results. A handle is NULL after a failure. Prints what differs, then "COUNT calls, N
+ * taken, M wrong". */
 #include <ipulua.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -613,7 +613,7 @@ static void check_null(void) {
         "status", "names");
 }
 
-/* What is written to one handle is seen by no other. */
+/* A value written to one handle is seen by no other. */
 static void check_writing(ipu_context *c) {
   const float ones[] = {1, 1, 1}, nines[] = {9, 9, 9};
   const char *name = "x";
@@ -669,8 +669,8 @@ static void check_writing(ipu_context *c) {
     ipu_tensor_free(*t);
 }
 
-/* What a call was to give is NULL or 0 behind a failure, a NULL in place of its first argument or
- * another one, too: it may be freed without a look at the status. */
+/* After a failure the result of a call is NULL or 0, also with NULL in place of any argument. So it
+ * may be freed without a look at the status. */
 #define EMPTIED(what, call)                            \
   do {                                                 \
     what = (void *)&what, n = 7;                       \

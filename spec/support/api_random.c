@@ -1,7 +1,7 @@
 /* The C interface at random: api_random SEED COUNT. Functions of random ops, variables, constants
- * and arguments, compared bit by bit with the same ops called at once; what is written into a
- * result changes nothing else; things are freed in any order; a seed gives its numbers again, of
- * functions that were there before, too. Prints what is wrong, then "COUNT functions, N wrong". */
+ * and arguments, compared bit by bit with the same ops called at once. Writing into a result
+ * changes nothing else. Objects are freed in any order. A seed gives its numbers again, also for
+ * functions that were made before. Prints what is wrong, then "COUNT functions, N wrong". */
 #include <ipulua.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,7 +210,7 @@ static void seeds(uint64_t seed) {
       need(c[i], ipu_builder_apply(b, draws[k], NULL, 0, "{\"shape\": [9]}", &v[k], 1, NULL),
            draws[k]);
     need(c[i], ipu_builder_finish(b, v, 3, &f), "finish");
-    for (int k = 0; k < i + 1; k++) { /* what was drawn before doesn't matter */
+    for (int k = 0; k < i + 1; k++) { /* earlier draws don't matter */
       need(c[i], ipu_function_call(f, NULL, 0, drawn[i], 3, NULL), "call");
       for (int j = 0; j < 3; j++) ipu_tensor_free(drawn[i][j]);
     }

@@ -1,6 +1,6 @@
-/* Checks of base/ where a mistake changes nothing else: names that are near, memory that an arena
- * hands out again, memory that the machine has left, and files whose closing fails. The Makefile
- * has the linker send fopen, fsync, close and rename here. */
+/* Checks of base/ where a mistake changes nothing else. They try names that are near, memory that
+ * an arena hands out again, memory that the machine has left, and files whose closing fails. The
+ * Makefile has the linker send fopen, fsync, close and rename here. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 -- How the files of C hang together: `make lint`. Each file of dist and of the layers from graph to
--- engine (ops apart) has a header of its own that declares what it exports; headers include each
--- other in no ring; what a step holds is asked of the step, so its kind is named in few files, and
--- kinds have no order. Code that meets an op asks its row's members, not its name. Comments end at
--- 100 columns, as code does for clang-format; only texts and tables that are fenced from it
--- may be longer. Prints what is wrong and fails. An argument: the folder that src is in.
+-- engine, apart from ops, has a header of its own that declares its exports. Headers include each
+-- other in no ring. Facts about a step are asked of the step. So few files name its kind, and kinds
+-- have no order. Code that meets an op asks its row's members, not its name. Comments end at 100
+-- columns, as code does for clang-format; only texts and tables that are fenced from it may be
+-- longer. Prints what is wrong and fails. An argument: the folder that src is in.
 package.path = "./?.lua;" .. package.path
 local sources = require "spec.support.sources"
 

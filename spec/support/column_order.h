@@ -1,6 +1,6 @@
 /* The sums of a reduction [outer, rows, kept] over its rows that tiles have in another order than
- * PopLibs finds for all of them, by looking at every element. What src/target/reduce.c works out
- * from the ends of each tile's run is held to it. */
+ * PopLibs finds for all. They are found by looking at every element. src/target/reduce.c, which
+ * looks at the ends of each tile's run, must agree. */
 #ifndef IPULUA_COLUMN_ORDER_H
 #define IPULUA_COLUMN_ORDER_H
 #include <stdint.h>

@@ -221,7 +221,7 @@ static int receive(void *data, int64_t bytes, int32_t from, int32_t tag, int32_t
   return 0;
 }
 
-/* 1: done; 0: not yet; -1: more has come than there is room for. */
+/* 1: done. 0: not yet. -1: more has come than there is room for. */
 static int finish(CommRequest *r) {
   if (!r->into) {
     if (r->frame->done >= 0) return 0;

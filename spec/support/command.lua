@@ -52,7 +52,7 @@ end
 
 local interpreters = {}
 
--- A Python that has these modules: $PYTHON, or that of the path, or Debian's own; nil where none
+-- A Python that has these modules: $PYTHON, or the one on the path, or Debian's own. nil if none
 -- has them.
 function command.python(modules)
   if interpreters[modules] == nil then
@@ -68,7 +68,7 @@ function command.python(modules)
 end
 
 -- Starts with no variable that steers an interpreter and with a seed, so that no process draws by
--- chance; then adds those of env.
+-- chance. Then adds env's variables.
 local function environment(env)
   local words = {"env"}
   for _, name in ipairs {"LUA_INIT", "LUA_PATH", "LUA_CPATH"} do
@@ -100,7 +100,7 @@ function command.run(words)
 end
 
 -- Runs words (as run does) and presses Ctrl-C, once or `times` times, each when the process has
--- computed a while: from the moment on when it has made the file of its environment's variable
+-- computed a while. The time counts from when it has made the file of its environment's variable
 -- READY, or from its start if words.at_once.
 function command.interrupted(words, times)
   local ready = command.scratch()
@@ -123,7 +123,7 @@ function command.interrupted(words, times)
   return command.run(all)
 end
 
--- What a script says when it is from now on to be interrupted.
+-- The code by which a script says that it is to be interrupted from now on.
 command.ready = "do local ready <close> = assert(io.open(os.getenv('READY'), 'w')) end "
 
 return command

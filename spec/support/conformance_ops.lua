@@ -1,5 +1,5 @@
--- Runs a conformance case of the groups op and activation: at once, and inside a traced function;
--- values, and gradients of the outputs weighted with the case's upstream.
+-- Runs a conformance case of the groups op and activation, at once and inside a traced function.
+-- Values are compared, and gradients of the outputs weighted with the case's upstream.
 
 local ipu = require "ipulua"
 local values = require "spec.support.conformance_values"
@@ -7,8 +7,8 @@ local values = require "spec.support.conformance_values"
 local runner = {}
 
 -- Names whose function, called with the inputs, has another name here. A name that is in no table
--- is that of ipu.<name> or ipu.nn.<name>, which takes the inputs and, if there are any, the
--- arguments by name.
+-- stands for ipu.<name> or ipu.nn.<name>. It takes the inputs and, if there are any, the arguments
+-- by name.
 local other_name <const> = {
   subtract = "sub", multiply = "mul", divide = "div", negative = "neg", floor_divide = "floordiv",
   select = "where",
@@ -156,7 +156,7 @@ function ops.moments(a, x)
   return ipu.nn.moments(x, {axes = a.axes or a.axis, keepdims = a.keepdims})
 end
 
--- The axes of x in another order, those of `axes` (a number or a list) last; and the order back.
+-- The axes of x in another order, with `axes` (a number or a list) last. Also the order back.
 local function axes_last(x, axes)
   local rank, last = #x.shape, {}
   for _, axis in ipairs(type(axes) == "table" and axes or {axes}) do last[axis % rank] = true end
@@ -272,7 +272,7 @@ local function operands(case)
   return list
 end
 
--- Results behind those that a case names: the mean and the variance beside a normalised tensor.
+-- Results after the ones that a case names: the mean and the variance beside a normalised tensor.
 local unnamed <const> = {batch_norm = 2}
 
 -- The outputs that the case is about: all, but where it leaves out exactly those that it may.

@@ -1,5 +1,5 @@
--- What the conformance runners of Keras' parts share: tensors of cases, their comparison, parts by
--- name and arguments, layers and how they are called.
+-- Code that the conformance runners of Keras' parts share: tensors of cases, their comparison,
+-- parts by name and arguments, layers and how they are called.
 
 local class = require "ipulua.base.class"
 local ipu = require "ipulua"

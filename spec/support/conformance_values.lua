@@ -1,4 +1,4 @@
--- What conformance runners share: tensors from cases, tensors to numbers, comparison within a
+-- Code that conformance runners share: tensors from cases, tensors to numbers, comparison within a
 -- case's tolerance.
 
 local ipu = require "ipulua"

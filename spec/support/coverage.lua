@@ -1,8 +1,9 @@
--- What ran of src, from gcov's counts (`make coverage`): `ipulua spec/support/coverage.lua BUILD`
--- prints lines and branches by folder and the thresholds with how often each side was taken, and
--- writes what never ran to BUILD/uncovered.txt. Kernels are one text for three instruction sets,
--- counted together. Branches of failed allocations are told by their text and don't count, nor do
--- those of assertions. Exit status 1 where a folder of `wanted` is below its bounds.
+-- The lines of src that ran, from gcov's counts (`make coverage`). `ipulua
+-- spec/support/coverage.lua BUILD` prints lines and branches by folder. It prints how often each
+-- side of the thresholds was taken, and writes the lines that never ran to BUILD/uncovered.txt.
+-- Kernels are one text for three instruction sets, counted together. Branches of failed allocations
+-- are told by their text and don't count, nor do branches of assertions. Exit status 1 where a
+-- folder of `wanted` is below its bounds.
 
 local ipu = require "ipulua"
 

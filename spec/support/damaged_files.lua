@@ -1,5 +1,5 @@
--- Files of each format, cut at each byte and with each byte changed: whoever reads one says what is
--- wrong in the file's terms, or reads what is still a file of that format.
+-- Files of each format, cut at each byte and with each byte changed. The reader names the fault in
+-- the file's terms, or reads a file that is still of that format.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
@@ -7,7 +7,7 @@ local steps = require "spec.support.steps"
 
 local damaged = {}
 
--- What Lua says of a mistake in a program.
+-- Lua's words on a mistake in a program.
 local raw <const> = {"attempt to ", "bad argument", "invalid value %(", "invalid order function",
   "stack overflow", "invalid key to 'next'",
   "number has no integer representation", "number .- has no integer representation", "C stack",

@@ -1,6 +1,6 @@
-/* Checks of src/data that Lua can't reach: every kind of dataset read in every way (by tensors,
- * into memory, skipped, saved and restored, on one thread and on several, closed in every state,
- * with every allocation failing). Prints what failed; exit status 1 if anything did. */
+/* Checks of src/data that Lua can't reach. Every kind of dataset is read by tensors, into memory,
+ * skipped, saved and restored, on one thread and on several. It is closed in every state, with
+ * every allocation failing. Prints what failed; exit status 1 if anything did. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static Iterator *open_at(Error *e, Dataset *d, const Setup *s) {
   return iterator_open(e, d, &c);
 }
 
-/* what the use of an element takes: a thread for making them pays only then */
+/* The work on an element; a thread for making elements pays only with it */
 static double use_seconds;
 
 static void spin(double seconds) {
@@ -798,7 +798,7 @@ static void check_message(Dataset *d, const Setup *s, const char *want, const ch
     CHECK_TEXT(e.message, want);
     CHECK_TEXT(e.source, source);
     Error later = {.status = OK};
-    read_tensors(it, MAX, &t, &later); /* goes on behind what failed */
+    read_tensors(it, MAX, &t, &later); /* goes on after the failure */
     CHECK((later.status == OK) == (order[strlen(order) - 1] == '.'));
     CHECK_TEXT(t.text, order);
   } else {
@@ -931,7 +931,7 @@ static Dataset *slow(Error *e, int kind) {
   return d;
 }
 
-/* What a script costs: a generator that takes its time. */
+/* The cost of a script: a generator that takes its time. */
 typedef struct SlowScript {
   Script base;
 } SlowScript;
@@ -1029,7 +1029,7 @@ static void check_lending(const Setup *two) {
   for (int i = 0; i < 3; i++) pool_reclaim(two->pool);
 }
 
-/* What isn't needed yet: done once, by whoever finds time, or given back. */
+/* Work that isn't needed yet is done once, by any thread with time, or given back. */
 static void count_one(void *context) { atomic_fetch_add((_Atomic int *)context, 1); }
 
 static void run_loop(void *context) {
@@ -1062,7 +1062,7 @@ static void check_errands(Pool *pool) {
   }
 }
 
-/* What a program's loop had read ahead when it failed is the next element, or failure, again. */
+/* If a program's loop fails, elements and failures that it had read ahead come again. */
 static void check_put_back(const Setup *s) {
   Error e = {.status = OK}, lost = {.status = OK};
   DataContext c = {.pool = s->pool, .threads = s->threads, .seed = 7, .host = s->host};

@@ -1,7 +1,7 @@
-/* Chains of dataset stages that are interrupted again and again (Ctrl-C) give the elements of those
- * that are not: random chains over sources that have an interruption come before, behind and inside
- * of their elements, read by tensors, into memory and skipped. Arguments: first seed, number of
- * seeds. Prints what differs; the last line is "N passed, M failed". */
+/* Chains of dataset stages that are interrupted again and again (Ctrl-C) give the same elements as
+ * others. Sources of random chains let interruptions come before, after and inside of elements.
+ * Elements are read by tensors, into memory, and skipped. Arguments: first seed, number of seeds.
+ * Prints what differs; the last line is "N passed, M failed". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

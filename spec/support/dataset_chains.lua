@@ -220,8 +220,8 @@ function stages.enumerate(ds, list, random)
     mapped(list, function(x, i) return (i - 1 + start) * 100 + x end)
 end
 
--- A failure of either leaves both elements behind; the second part is asked only when the first one
--- has given an element.
+-- After a failure of either, both elements are gone. The second part is asked only when the first
+-- one has given an element.
 function stages.zip(ds, list, random)
   local other, bad, out = {}, random(9), {}
   for i = 1, 7 do other[i] = i == bad and failed or (i - 1) * 3 end

@@ -1,6 +1,6 @@
--- Reads a graph in the DOT language as Graphviz's grammar has it: dot.read(text) → {name, nodes =
--- {[id] = attributes}, edges = {{from, to}, …}, frames = {label, …}}; anything that the grammar
--- hasn't is an error with its line.
+-- Reads a graph in the DOT language as Graphviz's grammar has it. dot.read(text) → {name, nodes =
+-- {[id] = attributes}, edges = {{from, to}, …}, frames = {label, …}}. Text that the grammar hasn't
+-- is an error with its line.
 local dot = {}
 
 local word <const> = "^([%a_\128-\255][%w_\128-\255]*)()"

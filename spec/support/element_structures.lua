@@ -55,7 +55,7 @@ function structures.tensors(s, values)
   return t
 end
 
--- Values one behind the other along a new first axis.
+-- Values one after the other along a new first axis.
 local function stacked(s, list)
   if s.dtype then return ipu.tensor(list, {dtype = s.dtype}) end
   local t = {}
@@ -67,7 +67,7 @@ local function stacked(s, list)
   return t
 end
 
--- What a dataset hands over: a tuple spread, all else as one value.
+-- Values that a dataset hands over: a tuple spread, all else as one value.
 local function is_tuple(s) return s.items and math.type(s.items[1][1]) == "integer" end
 local function arguments(s, values)
   if is_tuple(s) then return table.unpack(values, 1, #s.items) end

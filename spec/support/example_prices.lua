@@ -1,7 +1,7 @@
--- What is said of the prices of examples' programs agrees. example_prices.lua [PATH …] prices each
+-- Figures about the prices of examples' programs agree. example_prices.lua [PATH …] prices each
 -- script (all of examples/ by default) with --estimate --profile, prints what is wrong, then "N
--- programs, M wrong". Cycles of a run are the sum of its phases, of each IPU, of the steps (of one
--- IPU without a pipeline), what the summary says, the end of the time line and that of the trace.
+-- programs, M wrong". Cycles of a run are the sum of its phases, of each IPU, and, on one IPU
+-- without a pipeline, of the steps. The summary, the time line and the trace have the same sum.
 local command = require "spec.support.command"
 local json = require "ipulua.base.json"
 

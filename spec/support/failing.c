@@ -1,5 +1,5 @@
-/* A module for Lua that stands in front of malloc (LD_PRELOAD): arm(n) lets the nth allocation of
- * this thread fail, and disarm() says how many there were. Lua's own go by realloc, and never
+/* A module for Lua that stands in front of malloc (LD_PRELOAD). arm(n) lets the nth allocation of
+ * this thread fail. disarm() gives the number of allocations. Lua's own go by realloc, and never
  * fail. */
 #include <errno.h>
 #include <lauxlib.h>

@@ -1,8 +1,8 @@
 -- Trainings of one kind in which one allocation fails, each time another one: `ipulua
 -- spec/support/failing.lua MODULE KIND EVERY`, with MODULE (spec/support/failing.c) in LD_PRELOAD.
 -- A training that fails says that memory was short. One that goes on, and one after the failures,
--- has the results of a training in which all went well. The allocations that fail are those of the
--- numbers 1, 1 + EVERY, 1 + 2 EVERY … Prints how many trainings failed and went on.
+-- has the results of a training in which all went well. Allocations number 1, 1 + EVERY, 1 + 2
+-- EVERY … fail. Prints how many trainings failed and went on.
 local ipu = require "ipulua"
 
 local keras, layers = ipu.keras, ipu.keras.layers
@@ -100,7 +100,7 @@ end
 
 local kinds <const> = {eager = eager, traced = traced, datasets = datasets}
 
--- What a training gives, as text, or nil and its error; how many allocations it made.
+-- The result of a training, as text, or nil and its error. Also the number of its allocations.
 local function trained(failing_one)
   ipu.random.set_seed(1)
   local train, learnt = (kinds[kind] or fit)()

@@ -1,6 +1,6 @@
--- Random programs that read an infeed and fill outfeeds, beside what a list of elements says that
--- they give: loops and pipelines, on one replica or several, called or run in the background, one
--- program after another on the same queues, over elements that fail.
+-- Random programs that read an infeed and fill outfeeds, compared with results from a list of
+-- elements. They are loops and pipelines, on one replica or several, called or run in the
+-- background. One program after another uses the same queues, over elements that fail.
 
 local chains = require "spec.support.dataset_chains"
 local config = require "ipulua.config"
@@ -31,7 +31,7 @@ local shapes <const> = {
   end},
 }
 
--- What goes into the outfeed, and how x comes back from what is dequeued.
+-- The value that goes into the outfeed, and the way back from the dequeued value to x.
 local forms <const> = {
   tensor = {function(x) return x end, function(v) return v end},
   list = {function(x) return {x + 1, x} end, function(v) return v[2] end},
@@ -45,7 +45,7 @@ local function pick(random, t)
   return names[random(#names) + 1]
 end
 
--- A loop of n steps, each of which takes an element a replica.
+-- A loop of n steps. Each takes an element a replica.
 local function loop_program(c, n)
   return ipu.func(function()
     return ipu.loops.repeat_n(n, function(i, ...)

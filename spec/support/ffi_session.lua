@@ -1,4 +1,4 @@
--- What a LuaJIT program does with ipulua.ffi; run by spec/api/ffi_spec.lua, one section at a time.
+-- A LuaJIT program's session with ipulua.ffi, run by spec/api/ffi_spec.lua, one section at a time.
 -- Lua 5.1 syntax.
 local ipu = require "ipulua.ffi"
 
@@ -159,7 +159,7 @@ function sections.tensors()
   assert(count > 100)
 end
 
--- What Lua's numbers and C's strings don't hold is taken and given as it is, or refused.
+-- Values that Lua's numbers and C's strings don't hold are taken and given as they are, or refused.
 function sections.limits()
   local ffi = require "ffi"
   local odd = 9007199254740993LL -- 2^53 + 1
@@ -209,9 +209,8 @@ function sections.limits()
   refused("tensor: 'shape' must be a table, got a number", ipu.tensor, {1}, {shape = 1})
 end
 
--- What was taken once, and dropped without a word.
--- Gradients by what a function captures: tensors, and variables whatever is assigned meanwhile. Of
--- w = 2, c = 7 and x = 5.
+-- Arguments that were once dropped without an error. Gradients by what a function captures:
+-- tensors, and variables whatever is assigned meanwhile. Of w = 2, c = 7 and x = 5.
 function sections.captures()
   local w, c, x = ipu.variable(2), ipu.tensor(7), ipu.tensor(5)
   local function by(f, ...)

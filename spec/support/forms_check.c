@@ -291,7 +291,7 @@ static void check_sample(Sweep *w, const Sample *s) {
 }
 
 static void check_row(Sweep *w, const OpDef *op) {
-  if (op->traits & (CONTROL | STATEFUL)) return; /* what they do shows in programs */
+  if (op->traits & (CONTROL | STATEFUL)) return; /* their effects show in programs */
   const char *text = op->sample ? op->sample : "";
   Error e = {.status = OK};
   Sample s = {.op = op, .text = ""};

@@ -1,8 +1,8 @@
 -- Random programs of cheap ops that invite the compiler: neutral operands, detours that turn back,
--- equal nodes, casts there and back, tensors that are views, constants; on numbers at every limit
--- and at sizes on both sides of the chunks. Only some results leave, so the others may go or fuse.
--- Each runs eagerly, compiled, in a branch, in a loop and twice in one function; all must have the
--- same bits (of NaN: be NaN).
+-- equal nodes, casts there and back, views, constants. Numbers are at every limit, sizes on both
+-- sides of the chunks. Only some results leave, so the others may go or fuse. Each runs eagerly,
+-- compiled, in a branch, in a loop and twice in one function; all must have the same bits (of NaN:
+-- be NaN).
 --
 --   build/ipulua --threads 3 spec/support/fuzz_bits.lua [first seed] [how many]
 --

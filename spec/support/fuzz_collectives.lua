@@ -1,6 +1,6 @@
--- What replicas do together, at random: chains of collectives, in groups, in loops and branches,
--- with their gradients, against a model in plain Lua that has the vectors of all replicas side by
--- side. Numbers are small and whole.
+-- Random chains of collectives, in groups, in loops and branches, with their gradients. A model in
+-- plain Lua, which has the vectors of all replicas side by side, gives the expected results.
+-- Numbers are small and whole.
 --
 --   build/ipulua spec/support/fuzz_collectives.lua [first seed] [how many]
 
@@ -150,7 +150,7 @@ local function whole(random)
   return x
 end
 
--- What moving one element of one replica does to the weighted sum of all results.
+-- The change of the weighted sum of all results when one element of one replica moves.
 local function slopes(model, xs, weights)
   local function total()
     local sum = 0

@@ -27,7 +27,7 @@ local function shard()
   return value
 end
 
--- What a coroutine may be told when what it was traced in has ended.
+-- Errors that a coroutine may get when its enclosing trace has ended.
 local function is_expected(problem)
   for _, words in ipairs{
     "planned", "is used after", "is not known while a function is traced", "outside the function",

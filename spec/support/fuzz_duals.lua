@@ -1,6 +1,6 @@
 -- Random programs of scalars with branches, loops, functions and gradients of their own within each
--- other, which capture, read and assign. What the library says of values and first and second
--- derivatives is compared with plain Lua, which computes the same program with dual numbers.
+-- other, which capture, read and assign. The library's values and first and second derivatives are
+-- compared with plain Lua, which computes the same program with dual numbers.
 --
 --   build/ipulua spec/support/fuzz_duals.lua [first seed] [how many]
 
@@ -128,8 +128,8 @@ traced.kept = ipu.recomputation_checkpoint
 
 -- ------------------------------------------------ programs
 
--- A block is a list of statements f(machine, values), each of which adds a value; run gives the
--- last one. Inner blocks see the values around them.
+-- A block is a list of statements f(machine, values). Each adds a value; run gives the last one.
+-- Inner blocks see the values around them.
 local function run(block, m, values)
   local mine = table.move(values, 1, #values, 1, {})
   for _, statement in ipairs(block) do mine[#mine + 1] = statement(m, mine) end

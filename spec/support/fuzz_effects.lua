@@ -1,7 +1,7 @@
--- Programs that assign, branch, repeat, call each other and the script, at random, each run in
--- every form that there is and compared with a model of it in plain Lua: what the variables hold at
--- the end, what was returned, and what the script was told, in order. Values are vectors of small
--- whole numbers, so that every form has the same bits.
+-- Random programs that assign, branch, repeat, call each other and the script. Each runs in every
+-- form, and is compared with a model in plain Lua. The final values of variables, the results, and
+-- the calls of the script, in order, must agree. Values are vectors of small whole numbers, so that
+-- every form has the same bits.
 --
 --   build/ipulua spec/support/fuzz_effects.lua [first seed] [how many]
 
@@ -17,8 +17,7 @@ local below <const> = seeds.below
 -- ------------------------------------------------ two machines
 
 -- Each has: add, sub, mul (remainders of modulus), is_even, is_small (of the sum), read, assign,
--- add_to, choose, times, carry, as_long_as, tell, row. What they have in common is what a program
--- may do.
+-- add_to, choose, times, carry, as_long_as, tell, row. Both know the same statements.
 
 local model = {}
 
@@ -263,7 +262,7 @@ local function numbers(random)
   return list
 end
 
--- What came of it, as text.
+-- The outcome, as text.
 local function outcome(m, held, ...)
   local lines = {...}
   for k = 1, variables do lines[#lines + 1] = "v" .. k .. " " .. held[k] end

@@ -1,7 +1,7 @@
--- Random programs, differentiated in every form that there is: what an eager tape says of a
--- function, a tape around its compiled form (a first and a second time) and one inside of it,
--- ipu.gradients, the same in a loop and in a branch. All must agree, and with central differences
--- where no gradient is stopped or replaced.
+-- Random programs, differentiated in every form. The forms are an eager tape, a tape around the
+-- compiled function (a first and a second time), a tape inside of it, and ipu.gradients. The last
+-- two also stand in a loop and in a branch. All must agree, and with central differences where no
+-- gradient is stopped or replaced.
 --
 --   build/ipulua spec/support/fuzz_gradients.lua [first seed] [how many]
 
@@ -34,7 +34,7 @@ local steps <const> = {
   function(e, a) return a * 1 + e.ones * a end,
   function(e, a) return a + e.v end,
   function(e, a) return a * e.v:read_value() end,
-  function(e, a) return a - e.former * 0.5 end, -- what v held before
+  function(e, a) return a - e.former * 0.5 end, -- v's earlier value
   function(_, a, b) return ipu.stack{a[2] * b[1], a[1] + b[2]} end,
   function(e, a) return ipu.stack{e.c[1], e.v[2]} * a end,
   function(e, a) return ipu.loops.repeat_n(2,
@@ -222,7 +222,7 @@ end
 
 local function worst(a, b) return ipu.reduce_max(ipu.abs(a - b) / (1 + ipu.abs(a))):item() end
 
--- What central differences say of source `name`: of a program that leaves v alone.
+-- The gradient by source `name` from central differences, of a program that leaves v alone.
 local function differences(f, e, name)
   local step, list = 1e-5, {}
   local at = (name == "v" and e.first or e[name]):totable()
@@ -260,7 +260,7 @@ local function generator(seed)
   end
 end
 
--- What the forms of a list say of f, the first of them; or in what another one differs.
+-- The gradients of f in the first form of a list, or the difference of another form.
 local function agreed(seed, forms, f, e)
   local expected, last
   for _, form in ipairs(forms) do

@@ -1,5 +1,5 @@
-/* Random graphs of mixed ops, with variables, loops, branches and gradients, with duplicates and
- * detours that the compiler may leave out: the compiled program against the naive evaluator, bit
+/* Random graphs of mixed ops, with variables, loops, branches and gradients, and with duplicates
+ * and detours that the compiler may leave out. The compiled program equals the naive evaluator, bit
  * for bit, on one thread and on two. Arguments: how many graphs, the first seed. A failure names
  * its seed. */
 #include <stdio.h>

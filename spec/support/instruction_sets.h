@@ -11,7 +11,7 @@
 enum { INSTRUCTION_SETS = 3 };
 static const char *const instruction_sets[INSTRUCTION_SETS] = {"base", "avx2", "avx512"};
 
-/* What the compiler's own question to the CPU says. */
+/* The answer of the compiler's own question to the CPU. */
 static inline bool cpu_should_have(const char *name) {
   if (!strcmp(name, "base")) return true;
 #ifdef __x86_64__

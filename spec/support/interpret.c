@@ -9,7 +9,7 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xA5 };
 
-/* Scratch with a guard behind it, so that a row which asks for too little is found out. */
+/* Scratch with a guard after it, which finds a row that asks for too little. */
 typedef struct Scratch {
   unsigned char *data;
   size_t bytes;
@@ -103,7 +103,7 @@ Status interpret_node(Error *e, const Node *n, Tensor *const *in, Tensor **out,
   return s;
 }
 
-/* Tensors of a graph's values: those of node id i begin at value[first[i]]. */
+/* Tensors of a graph's values. Node i's begin at value[first[i]]. */
 typedef struct Values {
   Tensor **value;
   int *first;
@@ -140,8 +140,8 @@ static Tensor *int32_tensor(Error *e, int32_t value) {
   return t;
 }
 
-/* One iteration: state [in_count - 1] are the node's operands behind the count, replaced by what
- * the body gives. */
+/* One iteration: state [in_count - 1] are the node's operands after the count, replaced by the
+ * body's results. */
 static Status iterate(Error *e, const Node *n, Tensor **state, Tensor **given, Tensor **made,
                       const Interpretation *how, int32_t i) {
   const Graph *body = control_body(n);

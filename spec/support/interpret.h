@@ -1,5 +1,5 @@
-/* The naive evaluator of graphs: node by node in trace order, every value in a buffer of its
- * own, no fusion, no reuse. What programs compute is compared with this. */
+/* The naive evaluator of graphs: node by node in trace order, every value in a buffer of its own,
+ * no fusion, no reuse. Results of programs are compared with this. */
 #ifndef SPEC_INTERPRET_H
 #define SPEC_INTERPRET_H
 #include "graph/graph.h"
@@ -11,7 +11,8 @@ typedef struct Interpretation {
   RngKey rng; /* for rounding */
 } Interpretation;
 
-/* What the environment asks for, as the command takes it; NULL and an error where it names none. */
+/* The choice of the environment, as the command takes it. NULL and an error if there is none of
+ * that name. */
 const Kernels *interpret_kernels(Error *e);
 
 /* inputs as graph_input made them, in order; outputs [g->output_count] are the caller's to

@@ -72,12 +72,13 @@ local special <const> = {
   ["CategoricalCrossentropy.axis"] = 1, ["constraints.axis"] = 1,
     ["SparseCategoricalCrossentropy.axis"] = 1, thresholds = 0.3, top_k = 1, class_id = 1, k = 1,
   num_thresholds = 3, num_classes = 4, ["AUC.thresholds"] = {0.2, 0.6}, multi_label = true,
-    num_labels = 3, label_weights = {1, 2, 3},
+    num_labels = 3, label_weights = {1, 2, 3}, ignore_class = 1,
   normalizer = {1, 2, 3}, shape = {5, 3}, recall = 0.2, precision = 0.7, specificity = 0.2,
     sensitivity = 0.2, learning_rate = 0.125,
   beta_1 = 0.5, beta_2 = 0.75, epsilon = 0.5, momentum = 0.75, rho = 0.5, clipnorm = 0.125,
     clipvalue = 0.125, global_clipnorm = 0.125,
-  decay = 0.5, weight_decay = 0.25, ema_momentum = 0.5, ema_overwrite_frequency = 2,
+  decay = 0.5, weight_decay = 0.25, state_dtype = "float64",
+    ema_momentum = 0.5, ema_overwrite_frequency = 2,
     initial_accumulator_value = 0.5, schedule_decay = 0.5,
   learning_rate_power = -0.25, l1_regularization_strength = 0.5, l2_regularization_strength = 0.5,
     beta = 0.5,
@@ -131,7 +132,8 @@ support.beside = {
 ---What small examples don't show, or what has an own spec.
 support.unseen = {
   ["SparseCategoricalCrossentropy.axis"] = true, ["AUC.num_labels"] = true,
-    ["MeanIoU.num_classes"] = true, captured_grads_only = true,
+    ["MeanIoU.num_classes"] = true, ["MeanIoU.sparse_y_true"] = true,
+    ["MeanIoU.sparse_y_pred"] = true, ["MeanIoU.axis"] = true, captured_grads_only = true,
   accumulate_statistics_over_update_period = true, ratio_threshold = true, lpf_alpha = true,
     histogram_bin_edge = true, -- of half gradients
   ["Lion.clipnorm"] = true, ["Lion.global_clipnorm"] = true,
@@ -188,7 +190,9 @@ function does.optimizers(object)
     factors[i] = factor
     object:apply_gradients({values({4, 3}, 3 + i) * factor, values({3}, 30 + i) * factor}, {v, w})
   end
+  local weights = object.weights
   return text(v:read_value()) .. text(w:read_value()) .. object.name .. tostring(first)
+    .. weights[math.min(2, #weights)].dtype
     .. table.concat(factors, ",")
 end
 

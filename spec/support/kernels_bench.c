@@ -68,7 +68,7 @@ static double measure_gemm(const Kernels *k, ProductUse use, const Gemm *g) {
   return t;
 }
 
-/* Forward of a layer Y [batch, out] = X [batch, in] W [in, out]; dW = X' dY; dX = dY W'. */
+/* The products of a layer: Y [batch, out] = X [batch, in] W [in, out], dW = X' dY, dX = dY W'. */
 static const struct {
   const char *name;
   int64_t batch, in, out;

@@ -293,8 +293,7 @@ static double twin_real(Elementwise id, double a, double b, const double *p) {
   }
 }
 
-/* What a float32 result may differ by: relative to the exact one, and absolute per unit of
- * scale. */
+/* Allowed errors of a float32 result: relative to the exact one, and absolute per unit of scale. */
 typedef struct Tolerance {
   double relative, absolute;
 } Tolerance;
@@ -728,7 +727,7 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
   Seen seen = {.g = &g, .f64 = d == F64, .c = shown, .count = count};
   g.context = &seen;
   if (epilogue) g.epilogue = see_block;
-  /* What is fetched for a later product, here one of some other shape, changes nothing. */
+  /* Prefetching for a later product, here of another shape, changes nothing. */
   Gemm next = {.m = 7, .n = 1 + (int64_t)(bits64() % 200), .k = 1 + (int64_t)(bits64() % 200)};
   void *next_b = calloc((size_t)(next.n * next.k), size);
   next.b = next_b;

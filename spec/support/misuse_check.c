@@ -1,10 +1,10 @@
 /* Bad calls: each row's samples with one thing changed at a time: an operand's dtype, rank or an
- * extent, an attribute. A row answers with an error that opens with the op's name and tells
- * something of this very call (a word, a shape, a number of it), or it takes the call: then its
- * results have types that can be held, its cost is a number, and, if nothing is large, it runs,
- * and so do its gradients, rows that only gradients and programs call like all others: infer has
- * to find whatever would read or write beyond a buffer, and a run fails for what stands in the
- * tensors alone. Arguments name rows. */
+ * extent, an attribute. A row may answer with an error. It begins with the op's name and has a
+ * word, a shape or a number of this very call. Or the row takes the call. Then its results have
+ * types that can be held, and its cost is a number. If nothing is large, it runs, and so do its
+ * gradients. Rows that only gradients and programs call are called like all others. infer must find
+ * all calls that would read or write beyond a buffer. A run may fail only for values of the
+ * tensors. Arguments name rows. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -111,8 +111,8 @@ static bool is_too_large(const char *message) {
   return *at == ']' && count * 8 > 0x1p47;
 }
 
-/* What was changed by its name, its dtype or a number of it; or what it doesn't go with: another
- * operand's shape, an attribute. */
+/* Words that may name the fault: the changed operand's name, dtype or a number of it, or another
+ * operand's shape or an attribute that it doesn't go with. */
 static bool names_something(const BadCall *c, const char *message) {
   const OpDef *op = c->sample->op;
   if (is_too_large(message)) return true;
@@ -146,8 +146,8 @@ static bool is_small(const Node *n) {
   return count <= MAX_ELEMENTS && (!n->op->scratch || n->op->scratch(n) < 1u << 22);
 }
 
-/* What fails at run time alone: a value among the operands', which is told, or how many replicas
- * there are, which is an attribute. All else infer could have known. */
+/* Calls that fail at run time alone, by a value of an operand, which is told, or by the number of
+ * replicas, which is an attribute. All else infer could have known. */
 static void check_failure(const BadCall *c, const Error *e, Tensor *const *in) {
   const OpDef *op = c->sample->op;
   const char *reason = after_name(c, e->message);

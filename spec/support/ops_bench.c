@@ -14,7 +14,7 @@
 enum { ROUNDS = 7, MAX_VALUES = 64 };
 #define ROUND_SECONDS 0.02
 
-/* A graph whose nodes are evaluated one behind the other. */
+/* A graph whose nodes are evaluated one after the other. */
 typedef struct Bench {
   Graph *graph;
   int first; /* the nodes that are timed begin here */
@@ -102,7 +102,7 @@ static void finish(Bench *b, const char *name, const char *shape, Pool *pool) {
     printf("%s %s failed: %s\n", name, shape, g->error.message);
   } else {
     for (int i = 0; i < g->node_count; i++) prepare_node(b, g->node[i], pool);
-    /* what a gradient is computed from is there */
+    /* values that a gradient is computed from are there */
     int first = b->first;
     b->first = 0;
     run(b);
@@ -200,7 +200,7 @@ static void bench_conv(int argc, char **argv, Pool *pool) {
     }
 }
 
-/* Forward of a layer Y [batch, out] = X [batch, in] W [in, out]; dW = X' dY; dX = dY W'. */
+/* The products of a layer: Y [batch, out] = X [batch, in] W [in, out], dW = X' dY, dX = dY W'. */
 static void bench_gemm(int argc, char **argv, Pool *pool) {
   static const struct {
     const char *name;

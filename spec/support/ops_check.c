@@ -75,7 +75,7 @@ static bool case_run(Case *c, Pool *pool) {
   return interpret_node(&c->error, c->node, c->in, c->out, &how, -1) == OK;
 }
 
-/* Operands of to become those of from, rounded as from's dtypes did. */
+/* Copies from's operands to `to`, rounded to from's dtypes. */
 static void copy_operands(Case *to, const Case *from) {
   for (int i = 0; i < to->sample->count; i++) {
     Dtype a = to->in[i]->type.dtype, b = from->in[i]->type.dtype;
@@ -304,7 +304,7 @@ static void check_dtypes(Sweep *w, const Sample *s) {
 static void check_large(Sweep *w, const OpDef *op) {
   static const struct {
     const char *op, *text;
-    double in[8], out[4]; /* operands one behind the other */
+    double in[8], out[4]; /* operands one after the other */
   } rows[] = {
       {"mul", "F[2] F[2]", {300, 250, 300, 250}, {65504, 62496}},
       {"add", "F[2] F[2]", {65504, 40000, 15, 30000}, {65504, 65504}},
@@ -433,7 +433,7 @@ static void check_sample(Sweep *w, const Sample *s) {
 static void check_row(Sweep *w, const OpDef *op) {
   expect(w, op_find(op->name) == op, &(Sample){.op = op, .text = ""}, "name",
          "another row has the same");
-  if (op->traits & (CONTROL | STATEFUL)) return; /* what they do shows in programs */
+  if (op->traits & (CONTROL | STATEFUL)) return; /* their effects show in programs */
   const char *text = op->sample ? op->sample : "";
   Error e = {.status = OK};
   Sample s = {.op = op, .text = ""};

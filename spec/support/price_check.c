@@ -1,10 +1,11 @@
-/* Every row of the registry at shapes that nobody listed: the extents of its samples are
- * replaced, equal ones by equal ones, from 1 to millions, primes and powers of two among them,
- * all at once or one at a time (one row, one channel, a kernel as wide as the field). What infer
- * accepts must have a price: finite, adding up, with a plan or a reason, not below the roofline
- * (the units' rate, the stores of the result), not above the plain way of doing it with vector
- * instructions, and not falling when all extents double, or one of them. Rounds take turns with
- * five seeds; `price_check SEED` uses that one for all. The last line is "N passed, N failed". */
+/* Every row of the registry at shapes that nobody listed. The extents of its samples are replaced,
+ * equal ones by equal ones, from 1 to millions, with primes and powers of two among them. They
+ * change all at once or one at a time: one row, one channel, a kernel as wide as the field. Calls
+ * that infer accepts must have a price. It is finite, its parts add up, and it has a plan or a
+ * reason. It is not below the roofline (the units' rate, the stores of the result) and not above a
+ * plain way with vector instructions. It doesn't fall when one or all extents double. Rounds take
+ * turns with five seeds; `price_check SEED` uses that one for all. The last line is "N passed, N
+ * failed". */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static int64_t random_extent(int64_t max) {
   return (int64_t)exp(u * log((double)max));
 }
 
-static double seen, bound; /* what the next assertion compares, for its message */
+static double seen, bound; /* the comparison of the next assertion, for its message */
 
 static void check(bool ok, const char *what, const Sample *s, const Node *n) {
   if (ok) {
@@ -47,7 +48,7 @@ static void check(bool ok, const char *what, const Sample *s, const Node *n) {
   printf(": %.6g cycles against %.6g\n", seen, bound);
 }
 
-/* What each extent of a sample becomes. */
+/* The new value of each extent of a sample. */
 typedef struct Mapping {
   int64_t from[EXTENTS], to[EXTENTS];
   int count;
@@ -117,8 +118,8 @@ static int64_t attr_product(const Node *n, const char *name) {
   return p;
 }
 
-/* Multiply-adds of a convolution where each output is as dear as the dearest one: padding isn't
- * skipped, and of a transposed one the outputs in the middle see most of the kernel, but no more
+/* Multiply-adds of a convolution if each output is as dear as the dearest one. Padding isn't
+ * skipped. Outputs in the middle of a transposed convolution see most of the kernel, but no more
  * than all of the image. */
 static double conv_macs(const Node *n) {
   const Type *y = &n->out[0].type;
@@ -129,9 +130,9 @@ static double conv_macs(const Node *n) {
          fmin(each / (double)attr_product(n, "strides"), (double)type_count(&n->in[0]->type));
 }
 
-/* Products without the matrix units and without a planner: each multiply-add two vector
- * instructions of a worker with three loads and stores, each tile with all of the operands that
- * its share of the results needs, at most every one, sums and steps of their own. */
+/* Products without the matrix units and without a planner. Each multiply-add takes two vector
+ * instructions of a worker, with three loads and stores. Each tile gets all operands that its share
+ * of the results needs, at most every one. Sums and steps are added. */
 static double plain_product(const Target *t, const Node *n, const Cost *c) {
   double tiles = (double)t->tiles, w = (double)t->workers,
          size = (double)dtype_size(n->in[0]->type.dtype);
@@ -154,8 +155,8 @@ static double plain_product(const Target *t, const Node *n, const Cost *c) {
          w * (30 + ceil(share / w));
 }
 
-/* What isn't products alone: each operation counted a scalar function of a worker, each step
- * (and round of a sort) with a short vertex of its own, everything moved. */
+/* Rows that aren't products alone. Each counted operation is a scalar function of a worker. Each
+ * step, and each round of a sort, has a short vertex of its own. Everything is moved. */
 static double plain_chain(const Target *t, const Node *n, const Cost *c) {
   double tiles = (double)t->tiles, w = (double)t->workers,
          all = elements_of(n->in, n->in_count) + output_elements(n);
@@ -164,7 +165,7 @@ static double plain_chain(const Target *t, const Node *n, const Cost *c) {
          plain_product(t, n, c);
 }
 
-/* What a planner may not exceed. */
+/* The limit of a planner. */
 static double plain_way(const Target *t, const Sample *s, const Node *n, const Cost *c) {
   if (!n->in_count) return INFINITY;
   static const char *const products[] = {"matmul", "conv", "einsum"};
@@ -193,9 +194,9 @@ static const char *const reads_parts[] = {"gather", "slice",   "lookup", "take",
                                           "update", "slot",    "conv",   "pool", "einsum",
                                           "resize", "unstack", NULL};
 
-/* What the chip can't be below: one sync and the launch of one step's workers, and then
- * all tiles at work: 8 bytes stored and 16 loaded a cycle, the units' multiply-adds of the dtype,
- * and outside of products two operations of each lane. */
+/* The chip's least time is one sync, the launch of one step's workers, and then all tiles at work.
+ * A tile stores 8 and loads 16 bytes a cycle. It makes the units' multiply-adds of the dtype, and
+ * outside of products two operations of each lane. */
 static void check_bounds(const Target *t, const Sample *s, const Node *n, const Cost *c) {
   double cycles = cost_cycles(c), tiles = (double)t->tiles, stored = 0, loaded = 0, size = 4;
   /* Attributes of internal rows hold other shapes' extents; nothing to do is free. */
@@ -244,13 +245,13 @@ static bool is_outer(const Node *n) {
   return products == 1 && a->rank > 0 && a->shape[a->rank - 1 - (n->attr[0].i && a->rank > 1)] == 1;
 }
 
-/* What a larger shape may cost of a smaller one. A larger kernel leaves fewer windows in a
- * field, a longer tuple of indices picks smaller slices: less work. The attributes of internal
- * convolutions hold extents, which don't grow. A matrix that is trained on one row stays where
- * it is: published, its layer takes twice the cycles that it takes with eight rows
- * (fc_layer_1_1000_1000_float on GC2: 34,192; fc_layer_8_1000_1000_float: 16,865), most of them
- * for its gradient, a column times a row. PopLibs' plan of a CTC loss is kept up to twice the
- * best one's cycles. */
+/* The least share of a smaller shape's price that a larger shape costs. A larger kernel leaves
+ * fewer windows in a field, a longer tuple of indices picks smaller slices: less work. The
+ * attributes of internal convolutions hold extents, which don't grow. A matrix that is trained on
+ * one row stays where it is. Published, its layer takes twice the cycles that it takes with eight
+ * rows. On GC2 they are 34,192 (fc_layer_1_1000_1000_float) and 16,865
+ * (fc_layer_8_1000_1000_float). Most are for its gradient, a column times a row. PopLibs' plan of a
+ * CTC loss is kept up to twice the best one's cycles. */
 static double may_fall(const Node *n, const Node *twice, const Cost *before, const Cost *after) {
   bool internal = n->op->traits & INTERNAL && strstr(n->op->name, "conv");
   if (internal) return 0;
@@ -279,12 +280,12 @@ static double steps_named(const Cost *c, const char *name) {
   return times;
 }
 
-/* What of a price may be saved where more is to do. Elementwise rows have one plan. A copy may save
- * one of its two steps. What picks by indices may have another plan, and saves three tenths. A sum
- * may save the step across tiles, or a quarter. A product's plan may save a fifth. Of a small price it
- * may save a stage of up to 1450 cycles, which is half of it or more where there are two. A product
- * that PopLibs would plan is multiplied element by element where that takes a third of the plan's
- * cycles, and not before. */
+/* The part of a price that a larger shape may save. Elementwise rows have one plan. A copy may save
+ * one of its two steps. Ops that pick by indices may have another plan, and saves three tenths. A
+ * sum may save the step across tiles, or a quarter. A product's plan may save a fifth. Of a small
+ * price it may save a stage of up to 1450 cycles, which is half of it or more where there are two.
+ * A product that PopLibs would plan is multiplied element by element where that takes a third of
+ * the plan's cycles, and not before. */
 static double may_save(const Target *t, const Node *n, const Cost *before, const Cost *after) {
   if (n->op->traits & ELEMENTWISE) return 0;
   double cycles = cost_cycles(before),
@@ -353,8 +354,8 @@ static void check_cycles(const OpDef *op) {
   else failed++, printf("FAILED %s: %s cycles\n", op->name, wanted ? "needs" : "has no use for");
 }
 
-/* Cycles of a vector, float32 and float16, from PopLibs' estimators by hand. What is several
- * operations there: their sum, less 2 for each result that stays in a register. */
+/* Cycles of a vector, float32 and float16, from PopLibs' estimators by hand. Ops that are several
+ * operations there cost their sum, less 2 for each result that stays in a register. */
 static void check_known_cycles(void) {
   static const struct {
     const char *name;

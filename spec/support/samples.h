@@ -23,8 +23,9 @@ typedef struct Sample {
   Attr attr[MAX_ATTRS];
 } Sample;
 
-/* The next case of *text, which moves on behind it; false at the end or, with e filled, when it
- * can't be read. All memory is the arena's. Values depend on op and position alone. */
+/* The next case of *text, which moves on to the end of the case. false at the end, or, with e
+ * filled, when it can't be read. All memory is the arena's. Values depend on op and position
+ * alone. */
 bool sample_next(Error *e, Arena *a, const OpDef *op, const char **text, Sample *out);
 static inline bool sample_is_float(const SampleOperand *o) {
   return strchr("FPUDMW", o->letter) != NULL;

@@ -1,7 +1,7 @@
-/* Second derivatives of every row: the gradient that autodiff builds is differentiated once
- * more, weighed with random numbers, and compared with central differences of the gradient in
- * float64. A row whose gradient has no gradient fails; one that has none by nature says so with
- * NO_GRADIENT. Arguments name rows; without them all are swept. */
+/* Second derivatives of every row. The gradient that autodiff builds is weighed with random numbers
+ * and differentiated once more. It is compared with central differences of the gradient in float64.
+ * A row whose gradient has no gradient fails; one that has none by nature says so with NO_GRADIENT.
+ * Arguments name rows; without them all are swept. */
 #include <math.h>
 #include <stdio.h>
 
@@ -22,12 +22,12 @@ static void expect(Sweep *w, bool good, const Sample *s, const char *detail) {
   else w->failed++, printf("FAIL %-24s %s: %s\n", s->op->name, s->text, detail);
 }
 
-/* One graph: the case's operands and upstream gradients as inputs, then weights of the
- * gradients; their weighed sum's gradients as outputs, and the gradients themselves before them. */
+/* One graph. Inputs are the case's operands and upstream gradients, then weights of the gradients.
+ * Outputs are the gradients, then the gradients of their weighed sum. */
 typedef struct Second {
   const Sample *sample;
   Graph *graph;
-  Value *at[OPERANDS]; /* what is differentiated by: operands, upstream */
+  Value *at[OPERANDS]; /* differentiated by: operands, upstream */
   int input[OPERANDS]; /* which input of the graph that is */
   /* the first sample->count are operands, NULL for those that aren't float64 */
   int at_count;
@@ -107,7 +107,7 @@ static bool run(Second *c) {
   return interpret(&c->error, c->graph, c->in, c->out, NULL) == OK;
 }
 
-/* The gradients' sum, weighed as the other graph's inputs behind `first` say. */
+/* The gradients' sum, weighed by the other graph's inputs from `first` on. */
 static double weigh(const Second *c, Tensor *const *weight) {
   double sum = 0;
   for (int k = 0; k < c->outputs; k++)

@@ -1,5 +1,5 @@
-/* What sizes_check stretches and compares with: samples as shapes, cases of rows whose samples
- * don't stretch, plain loops. */
+/* Parts of sizes_check: samples as shapes, cases of rows whose samples don't stretch, and plain
+ * loops to compare with. */
 #ifndef SPEC_SIZES_H
 #define SPEC_SIZES_H
 #include "base/pool.h"
@@ -16,8 +16,8 @@ typedef struct Form {
   const char *attrs; /* "{…}" or "" */
 } Form;
 
-/* Which extents become another one: all in front that equal the first operand's, all at the end,
- * only the first operand's, or all that equal the first one. */
+/* The extents that change: all first ones that equal the first operand's, all last ones, only the
+ * first operand's, or all that equal the first one. */
 typedef enum Strategy {
   LEADING_EQUAL,
   LAST_EQUAL,

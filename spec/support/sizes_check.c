@@ -123,7 +123,7 @@ static bool check_threads(Sweep *w, const OpDef *op, const char *text, Dtype rea
 /* ---- slices ---- */
 
 /* Within the rounding of float32 sums of some hundred products. A batch's product may go to
- * OpenBLAS, which adds in another order, and that of its rows not. */
+ * OpenBLAS, which adds in another order, while its rows' products don't. */
 static bool near(const Tensor *part, const Tensor *whole, int64_t first) {
   Dtype d = part->type.dtype;
   int64_t n = type_count(&part->type), row = part->type.shape[0] ? n / part->type.shape[0] : 0;

@@ -242,7 +242,7 @@ static double combined(const char *op, const Sample *s, int64_t at) {
   return sum;
 }
 
-/* The operands of a concatenation are those of the replicas. */
+/* The operands of a concatenation are the replicas' operands. */
 static void compare_scatter(Plain *p, const char *combination, int64_t length) {
   const OpDef *op = op_find("reduce_scatter");
   long long n = length;

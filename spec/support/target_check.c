@@ -1,7 +1,7 @@
-/* The cost functions on shapes that nobody listed: each has a plan or says why not, costs a
- * finite, positive number of cycles, no less than the roofline, at most a fifth more than plain
- * vector work, and grows with size. `target_check SEED` draws other shapes; the last line is
- * "N passed, N failed". */
+/* The cost functions on shapes that nobody listed. Each has a plan or says why not. Its cycles are
+ * finite and positive, no less than the roofline, and at most a fifth more than plain vector work.
+ * They grow with size. `target_check SEED` draws other shapes; the last line is "N passed, N
+ * failed". */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -61,9 +61,9 @@ static void check_sane(const Cost *c, const Target *t, const char *op, const int
   check(c->tiles >= 1 && c->tiles <= (double)t->tiles, "uses some of the tiles", op, x, n);
 }
 
-/* Multiply and add as two vector instructions with three loads or stores, operands sent whole,
- * sums in a pass of their own: what the chip would do without its matrix units and without a
- * planner. */
+/* The chip without its matrix units and without a planner: multiply and add are two vector
+ * instructions with three loads or stores. Operands are sent whole, and sums take a pass of their
+ * own. */
 static double plain_product(const Target *t, Dtype d, double groups, double m, double k, double n) {
   double tiles = (double)t->tiles, width = 8 / (double)dtype_size(d), outputs = groups * m * n;
   double share = ceil(outputs / tiles), split = fmax(1, floor(tiles / outputs)),
@@ -76,10 +76,10 @@ static double plain_product(const Target *t, Dtype d, double groups, double m, d
   return 5 * 250 + bytes / 4 + compute + sums + w * (30 + ceil(share / w));
 }
 
-/* Twice the work isn't cheaper. Where one of several plans is taken (min below 1) it may be, by the
- * quarter by which a planner prefers the matrix units, a stage of sums that tiles of a whole output
- * don't need (a step, and 510 cycles of adding up), and of a small price two thirds, at which a
- * product leaves its plan. Plans that don't fit aren't compared. */
+/* Twice the work isn't cheaper. If one of several plans is taken (min below 1), the price may fall.
+ * A planner prefers the matrix units by a quarter. Tiles of a whole output don't need a stage of
+ * sums, which is a step and 510 cycles of adding up. A product leaves its plan at two thirds of a
+ * small price. Plans that don't fit aren't compared. */
 static bool has_grown_by(const Cost *c, const Cost *larger, double min) {
   if (!c->fits || !larger->fits) return true;
   double before = cost_cycles(c), after = cost_cycles(larger);
@@ -309,9 +309,9 @@ static Cost price_max_f16(const Target *t, const int64_t *x) {
   return cost_reduce(t, F16, COST_MAX, x[0], x[1], 1);
 }
 
-/* What one more element of a tile costs, where it has so many rows, each on one tile, that nothing
- * else counts: cycles by hand, from what a vector takes (four float16, two float32). What is
- * broadcast comes at four bytes a cycle, one element of it for each of the result. */
+/* The cost of one more element of a tile with so many rows, each on one tile, that nothing else
+ * counts. Cycles are by hand, from the elements of a vector (four float16, two float32). A
+ * broadcast operand comes at four bytes a cycle, one element for each of the result. */
 static const struct {
   const char *name;
   PriceFunction price;
@@ -364,9 +364,9 @@ static double cycles_named(const Cost *c, const char *name) {
   return 0;
 }
 
-/* Recurrent layers grow with the batch, the state, the inputs and the steps; the passes over the
- * gates in proportion to what a tile has of them, once that is much, and the whole in proportion
- * to the steps, but for weight gradients that join the loop back. */
+/* Recurrent layers grow with the batch, the state, the inputs and the steps. Passes over the gates
+ * grow in proportion to a tile's share of them, once that is large. The whole grows in proportion
+ * to the steps, but for weight gradients that join the backward loop. */
 static void check_recurrent(const Target *t) {
   typedef Cost (*Layer)(const Target *, Dtype, Dtype, const RnnShape *, bool, const PlanOptions *);
   static const Layer layers[] = {cost_lstm, cost_gru};
@@ -407,9 +407,9 @@ static void check_recurrent(const Target *t) {
   }
 }
 
-/* An LSTM of 64 units, one sample in float16: inputs and state are 32 bytes on each of 4 tiles, so
- * that a step keeps 32 + 7 x 32 there. 10,000 steps are 2,560,000 bytes, 200 are 51,200. A tenth of
- * a GC200's tile is 63,897.6 bytes: 41 loops and 1. A chip of 4 tiles has no others to go to. */
+/* An LSTM of 64 units, one sample in float16. Inputs and state are 32 bytes on each of 4 tiles, so
+ * a step keeps 32 + 7 x 32 there. 10,000 steps are 2,560,000 bytes, 200 are 51,200. A tenth of a
+ * GC200's tile is 63,897.6 bytes: 41 loops and 1. A chip of 4 tiles has no others to go to. */
 static void check_shards(void) {
   RnnShape s = {.batch = 1, .steps = 200, .inputs = 64, .outputs = 64};
   Target few = *target_find("GC200");
@@ -428,8 +428,9 @@ static void check_shards(void) {
 }
 
 /* Two updates of 780 columns in float32, a vector of 8 bytes on each of 390 tiles. Two tables that
- * are added up afterwards would cost more than both on one tile: a step of 250 cycles, 2 x 12 bytes
- * at 4 a cycle, and six workers of 18 and 2 x 12 cycles (PL's estimator of an update). */
+ * are added up afterwards would cost more than both on one tile. They take a step of 250 cycles, 2
+ * x 12 bytes at 4 a cycle, and six workers of 18 and 2 x 12 cycles (PL's estimator of an
+ * update). */
 static void check_few_updates(const Target *t) {
   Cost c = cost_scatter(t, F32, 50, 780, 2);
   int64_t x[] = {50, 780, 2};

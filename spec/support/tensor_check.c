@@ -772,7 +772,7 @@ static void check_round_trip(const char *name, NamedTensors *n, ReadNamed read, 
   unlink(second);
 }
 
-/* What each of the threads does that open libzip. */
+/* The work of each thread that opens libzip. */
 static void *write_and_read(void *context) {
   int number = *(int *)context;
   char file[sizeof scratch + 32];
@@ -846,7 +846,7 @@ static void check_zip_failures(const NamedTensors *n) {
   unlink(path);
 }
 
-/* What a file system takes as a name, and what a zip takes as one. */
+/* Names that a file system takes, and names that a zip takes. */
 static void check_long_names(Tensor *t) {
   enum { ZIP_LONGEST = 65535 - 4 };
   Error e = {.status = OK};

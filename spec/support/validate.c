@@ -7,10 +7,11 @@
  *              single rows
  *   --half K   the same, modulo 2
  *   --chip NAME  only figures of gc2, or of gc200
- * What is read from one half, or one chip, is held against the other one with these.
+ * With these options, figures from one half, or one chip, are compared with the other one.
  *
- * What is here beside the call of the cost functions is what each benchmark tool does around the
- * operation: which tensors stay alive between its programs, how often each pass runs. */
+ * Besides the calls of the cost functions, this file has each benchmark tool's work around the
+ * operation. It knows which tensors stay alive between the tool's programs, and how often each pass
+ * runs. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,10 +1,9 @@
-/* The tracer of `make walk`, preloaded into a command that is compiled with -finstrument-functions:
- * whenever a C function is entered for the first time, a line with the Lua frames and the C
- * functions that are open then, the outermost first:
+/* The tracer of `make walk`, preloaded into a command that is compiled with -finstrument-functions.
+ * When a C function is entered for the first time, it writes a line. The line has the open Lua
+ * frames and C functions, the outermost first:
  *
  *   lua/ipulua/keras/training/fit.lua … | offset offset …
- *
- * Offsets are those of addr2line in the command. It records between walk.start(path) and
+ * Offsets are as addr2line takes them for the command. It records between walk.start(path) and
  * walk.stop(), on the thread that has started it. */
 #define _GNU_SOURCE
 #include <lauxlib.h>
@@ -50,7 +49,7 @@ QUIET void __cyg_profile_func_enter(void *function, void *caller) {
   if (depth < DEEPEST) open_function[depth] = f;
   depth++;
   if (!records || !out || !is_new(f)) return;
-  records = 0; /* what is called here is not of the walk */
+  records = 0; /* calls here do not belong to the walk */
   write_lua();
   fputc('|', out);
   for (int i = 0; i < depth && i < DEEPEST; i++)

@@ -1,5 +1,5 @@
-/* A library of ops of which each does one thing wrong; spec/lua/custom_spec.lua says how each is
- * refused. With -DROW=… it has that row alone, which is wrong as it stands. */
+/* A library of ops. Each does one thing wrong; spec/lua/custom_spec.lua says how each is refused.
+ * With -DROW=… it has that row alone, which is wrong as it stands. */
 #include <ipulua_op.h>
 #include <string.h>
 

@@ -113,7 +113,7 @@ describe("assigning to elements of a tensor", function()
   end)
 end)
 
-describe("what was given the tensor before keeps its numbers:", function()
+describe("an object that was given the tensor before keeps its numbers:", function()
   local function after(make, read)
     local t = ipu.tensor{1, 2, 3}
     local made = make(t)

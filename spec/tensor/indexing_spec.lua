@@ -1,5 +1,5 @@
--- t[index] beyond a row's number: positions from the end, ranges, axis by axis, masks; as NumPy's
--- slices give it, with positions from 1 and both ends in.
+-- t[index] beyond a row's number: positions from the end, ranges, axis by axis, masks. Results are
+-- as of NumPy's slices, with positions from 1 and both ends in.
 
 local ipu = require "ipulua"
 
@@ -51,10 +51,23 @@ describe("an index", function()
     assert.same(want, keras.models.model_from_json(model:to_json()):predict(x):totable())
   end)
 
+  it("has empty ranges, as the first and the last fold of a cross-validation need them", function()
+    local folds, part = ipu.tensor{{1, 2}, {3, 4}, {5, 6}, {7, 8}}, 2
+    for i, want in ipairs{{{5, 6}, {7, 8}}, {{1, 2}, {3, 4}}} do
+      local before = folds[{1, (i - 1) * part}]
+      local after = folds[{i * part + 1, -1}]
+      assert.equal(0, (i == 1 and before or after).shape[1])
+      assert.same(want, ipu.concat({before, after}, 0):totable())
+    end
+    assert.same({4, 0}, folds[{{}, {2, 1}}].shape)
+    folds[{3, 2}] = 9
+    assert.same({{1, 2}, {3, 4}, {5, 6}, {7, 8}}, folds:totable())
+  end)
+
   it("is refused in words", function()
     for pattern, index in pairs{
       ["there is no position 0: a tensor's positions count from 1"] = {0, 1},
-      ["the range {3, 2} of axis 0 is empty"] = {3, 2},
+      ["the range {3, 1} of axis 0 ends before it begins"] = {3, 1},
       ["position 6 lies outside of axis 0, which has 4"] = {2, 6},
       ["rank 3 has no axis 3"] = {{}, {}, {}, 1},
       ["a range in a tensor's index is {first, last}, got 3 numbers"] = {{1, 2, 3}},

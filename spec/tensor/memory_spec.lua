@@ -1,5 +1,5 @@
--- What the machine has no room for is refused, by name and size, before the system ends the
--- process.
+-- A tensor that the machine has no room for is refused, by name and size, before the system ends
+-- the process.
 
 local ipu = require "ipulua"
 

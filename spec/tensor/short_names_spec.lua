@@ -1,5 +1,5 @@
--- Names that tensors have beside those of their ops: x:sum(), x:mean(axis), x.T, x:tolist(). The
--- numbers are those of NumPy 1.24 for the same arrays.
+-- Names that tensors have beside the names of their ops: x:sum(), x:mean(axis), x.T, x:tolist().
+-- The numbers come from NumPy 1.24 for the same arrays.
 
 local ipu = require "ipulua"
 local keras <const> = ipu.keras

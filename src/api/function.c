@@ -47,8 +47,8 @@ static Status check_capacity(Error *e, const char *what, int count, int capacity
               count == 1 ? "is" : "are", count, plural(count), capacity);
 }
 
-/* The seed and the counter of a random op called at once: its numbers depend on how many were
- * called before, or on the seed alone when the caller gives one. */
+/* The seed and the counter of a random op that is called at once. If the caller gives a seed, the
+ * numbers depend on it alone. Otherwise they depend on how many were drawn before. */
 static Tensor *eager_counter(Error *e, Engine *g, const OpDef *op, Attr *attr) {
   Type type = type_scalar(I64);
   Tensor *t = tensor_new(e, &type);

@@ -50,7 +50,8 @@ static Status in_use(Error *e, const char *folder, int fd) {
   if (owner <= 0)
     return fail(e, ERR_FAILED_PRECONDITION, "%s: another process writes to this folder", folder);
   return fail(e, ERR_FAILED_PRECONDITION,
-              "%s: process %ld writes to this folder; one at a time can", folder, owner);
+              "%s: process %ld writes to this folder; only one process at a time can", folder,
+              owner);
 }
 
 /* false: another process has it; without locks, no process has it */

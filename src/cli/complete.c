@@ -322,10 +322,10 @@ static void push_rows(lua_State *L, int f, int help) {
   lua_pushnil(L);
 }
 
-/* Adds "name = " for the options of the call around the cursor. They come from
- * require("ipulua.tools.help").options, which maps a function or class to a list of names, or of rows
- * that begin with the name; or they are the argument_rows of a class; or what
- * require("ipulua.tools.help").rows says. */
+/* Adds "name = " for the options of the call around the cursor. help stands for
+ * require("ipulua.tools.help"). help.options maps a function or class to a list of names, or to
+ * rows that begin with the name. Other options are the argument_rows of a class, or come from
+ * help.rows. */
 static void add_options(lua_State *L, const Cursor *p, const char *s, const char *stem,
                         size_t length) {
   if (p->depth < 1 || p->depth > BRACKETS || s[p->open[p->depth - 1]] != '{') return;

@@ -143,8 +143,8 @@ static void let_signals_in(const Editor *e) {
   pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 }
 
-/* One character of the terminal. The signals of signals_enter arrive here and nowhere else:
- * Ctrl-C ends the line (-1), the others have it drawn anew, at the size that the window has now. */
+/* One character of the terminal. The signals of signals_enter arrive here and nowhere else. Ctrl-C
+ * ends the line (-1). After the others the line is drawn anew, at the window's present size. */
 static int read_character(EditLine *el, wchar_t *character) {
   Editor *e = editor_of(el);
   mbstate_t state = {0};

@@ -234,8 +234,10 @@ static bool join_types(const Type *a, const Type *b, Type *out) {
 
 Dataset *dataset_concatenate(Error *e, const char *source, Dataset *first, Dataset *second) {
   if (first->count != second->count)
-    return source_fail("concatenate", source, e, ERR_TYPE, "elements of %d and of %d component%s",
-                       first->count, second->count, plural(second->count));
+    return source_fail("concatenate", source, e, ERR_TYPE,
+                       "the first dataset has elements of %d component%s, the second of %d; "
+                       "both need the same number",
+                       first->count, plural(first->count), second->count);
   Dataset *d =
       dataset_new(e, source, &concatenate_class, 2, (Dataset *[]){first, second}, first->count);
   if (!d) return NULL;

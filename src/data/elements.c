@@ -55,7 +55,7 @@ Status type_stacked(Error *e, const char *what, const char *source, int64_t exte
                     const Type *type, Type *out) {
   if (type->rank >= MAX_RANK)
     return source_fail(what, source, e, ERR_VALUE,
-                       "a component of rank %d would become one of rank %d; %d is the most",
+                       "a component of rank %d would become one of rank %d; at most %d is possible",
                        type->rank, type->rank + 1, MAX_RANK),
            ERR_VALUE;
   out->dtype = type->dtype;

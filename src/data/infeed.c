@@ -23,7 +23,7 @@ struct Infeed {
   bool gathers;
   bool *varies;     /* [count] whether the first extent varies */
   bool any_shape;   /* an element may have any extents where the dataset's are unknown */
-  Tensor **waiting; /* [capacity * count], of which `waiting_count` elements from `first` on */
+  Tensor **waiting; /* [capacity * count]; `waiting_count` elements from `first` on */
   int64_t first, waiting_count, capacity;
   Tensor **smaller; /* [count] the smaller batch that follows the waiting elements; NULL: none */
   bool ended;

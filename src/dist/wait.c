@@ -96,7 +96,7 @@ static Status check_clock(Instances *t, Wait *w, Error *e) {
   if (q < 0) return OK;
   if (waited > look_for_process_after && is_gone(t, q))
     return job_failed(t, e, ERR_RUNTIME,
-                      "instance %d is gone: its process has ended without a word", q);
+                      "instance %d is gone: its process has ended without a message", q);
   if (waited > say_after && !w->told) {
     w->told = true;
     words_of(w->meeting, words, sizeof words);

@@ -54,6 +54,7 @@ struct Node {
   const char *source;     /* "train.lua:12" */
   const char *attributes; /* of frontend_attribute scopes, as JSON; NULL: none */
   Placement place;
+  bool recorded; /* whatever part of a trace is differentiated, it belongs to that */
 };
 
 /* The fields that a new node inherits. */

@@ -16,7 +16,7 @@ static const char *const files[] = {"libopenblas.so.0", "liblapack.so.3"};
 static const char *const files[] = {NULL};
 #endif
 
-/* What OpenBLAS reads while it loads. */
+/* OpenBLAS reads these variables while it loads. */
 #define CORE_VARIABLE "OPENBLAS_CORETYPE"
 #define THREADS_VARIABLE "OPENBLAS_NUM_THREADS"
 

@@ -11,7 +11,7 @@
 
 static int at_least_one(int64_t n) { return n > 1 ? (int)n : 1; }
 
-/* What a query for work has left: a number of elements, which float32 may have rounded down. */
+/* The number of elements that a query for work has left, which float32 may have rounded down. */
 static int64_t count_of(Lapack l, const double *work) {
   double count = l.dtype == F64 ? *work : (double)*(const float *)(const void *)work * (1 + 1e-6);
   return (int64_t)ceil(count);

@@ -55,7 +55,7 @@ static int find_attr(const OpDef *op, const char *name) {
 
 /* ---- by name ---- */
 
-/* What other libraries call arguments, and the names here. */
+/* Names of arguments in other libraries, and the names here. */
 static const char *const elsewhere[][2] = {
     {"dim", "axis"},
     {"dim", "axes"},
@@ -168,8 +168,8 @@ static void add_operands(lua_State *L, Arguments *a, int first, int count) {
   for (int i = 0; i < count; i++) a->operand[a->operand_count++] = first + i;
 }
 
-/* The list of tensors of a table with names: {tensors = {a, b}, axis = 0}, or the one list in it,
- * {{a, b}, axis = 0}; otherwise the table itself, {a, b, axis = 0}. */
+/* The list of tensors of a table with names: tensors of {tensors = {a, b}, axis = 0}, or the one
+ * list in {{a, b}, axis = 0}. Otherwise it is the table itself, {a, b, axis = 0}. */
 static int named_list(lua_State *L, int table, const OpDef *op) {
   lua_getfield(L, table, op->inputs[0]);
   if (luaL_len(L, table) == 0 && plain_is(L, lua_gettop(L))) return lua_gettop(L);
@@ -211,9 +211,22 @@ static void refuse_loose_list(lua_State *L, const OpDef *op, int attr, int extra
             (int)lua_tointeger(L, extra - 1), (int)lua_tointeger(L, extra));
 }
 
+/* random.normal(2, 3), where random.normal{2, 3} is meant. For an op without tensor arguments, the
+ * first integer is a shape. A second one may be its second extent or the next argument. */
+static void refuse_loose_shape(lua_State *L, const OpDef *op, int first, int last) {
+  bool takes_shape =
+      arguments_inputs(op) == 0 && op_attr_count(op) > 1 && op->attrs[0].kind == ATTR_INTS;
+  if (!takes_shape || last <= first || !lua_isinteger(L, first) || !lua_isinteger(L, first + 1))
+    return;
+  int a = (int)lua_tointeger(L, first), b = (int)lua_tointeger(L, first + 1);
+  bind_fail(L, ERR_TYPE, "%s: '%s' must be one list, as in {%d, %d}, or {%d} before %s = %d",
+            op->name, op->attrs[0].name, a, b, a, op->attrs[1].name, b);
+}
+
 /* The values at first … last: operands, then attributes in the row's order. */
 static void read_positional(lua_State *L, Arguments *a, int first, int last, int inputs) {
   const OpDef *op = a->op;
+  refuse_loose_shape(L, op, first, last);
   for (int i = first; i <= last; i++) {
     int attr = i - first - inputs;
     if (attr < 0) {
@@ -280,8 +293,8 @@ static void read_call(lua_State *L, Arguments *a) {
 
 static bool is_index(const OpDef *op, int i) { return i < INDEX_INPUTS && op->traits & INDICES(i); }
 
-/* The dtype of numbers given for operand i: that of the tensor beside them, unless its row has
- * another rule. */
+/* The dtype of numbers given for operand i: the dtype of the tensor beside them, unless the op's
+ * row has another rule. */
 static Dtype literal_dtype(const OpDef *op, int i, const char *name, Dtype beside) {
   if (is_index(op, i)) return I32;
   if ((op->traits & SELECTS && i == 0) || !strcmp(name, "mask?")) return BOOL;

@@ -157,8 +157,8 @@ static void set_context(lua_State *L, lua_State *thread) {
   lua_pop(L, 1);
 }
 
-/* Puts aside the open scopes of the thread that ran; does nothing if they equal those of its
- * resumer. */
+/* Puts aside the open scopes of the thread that ran. Does nothing if its resumer has the same
+ * scopes. */
 static void leave(lua_State *L, State *s) {
   int top = lua_gettop(L);
   Around now = live(s);

@@ -224,8 +224,10 @@ static int padded_batch(lua_State *L) {
   int v = lua_istable(L, 5) ? read_tensors(L, 5, values) : 0;
   BEGIN;
   if ((n && n != dataset_component_count(in)) || (v && v != dataset_component_count(in)))
-    return bind_fail(L, ERR_VALUE, "padded_batch: the element has %d component%s",
-                     dataset_component_count(in), plural(dataset_component_count(in)));
+    return bind_fail(
+        L, ERR_VALUE,
+        "padded_batch: an element has %d component%s; give a shape and a value for each",
+        dataset_component_count(in), plural(dataset_component_count(in)));
   return bind_made_dataset(
       L, u,
       dataset_padded_batch(&e, at, in, luaL_checkinteger(L, 2), n ? shapes : NULL,

@@ -55,7 +55,8 @@ static void check_box(lua_State *L, int begin, int count, const Type *type, Box 
   for (int i = 0; fits && i < box->rank; i++)
     fits =
         box->begin[i] >= 0 && box->count[i] >= 0 && box->count[i] <= type->shape[i] - box->begin[i];
-  if (!fits) bind_fail(L, ERR_INTERNAL, "a box of elements lies outside of its tensor");
+  if (!fits)
+    bind_fail(L, ERR_INTERNAL, "the elements to read or write lie outside of their tensor");
 }
 
 /* Rows of the last axis are copied whole. */

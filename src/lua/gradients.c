@@ -146,7 +146,10 @@ static int gradients(lua_State *L) {
   lua_settop(L, 4);
   const Recorded *recorded = read_window(L, 4, &recorded_count);
   bind_mark_line(L, g);
+  int before = g->node_count;
   Value **ys = bind_values_in(L, r, 1, &y_count, "gradients");
+  /* known values: a persistent tape meets them again */
+  for (int i = before; i < g->node_count; i++) g->node[i]->recorded = true;
   Value **dys = lua_newuserdatauv(L, (size_t)(y_count + 1) * sizeof *dys, 0);
   for (int i = 0; i < y_count; i++) {
     dys[i] = NULL;

@@ -121,7 +121,7 @@ static int take_smaller(lua_State *L) {
   Error e = {0};
   infeed_gather(q, 0, &got, &rows, &e);
   bind_check(L, &e);
-  if (!rows) return luaL_error(L, "there is no smaller batch");
+  if (!rows) return luaL_error(L, "no smaller batch was read; gather must report one first");
   lua_createtable(L, count, 0);
   for (int i = 0; i < count; i++) bind_new_tensor(L), lua_rawseti(L, -2, i + 1);
   Tensor **out = lua_newuserdatauv(L, (size_t)(count + 1) * sizeof(Tensor *), 0);

@@ -39,8 +39,8 @@ static Brought *push_brought(lua_State *L, const Instances *t) {
 }
 
 /* Standard error writes whole lines from here on: a launcher joins the output of all instances.
- * stdio keeps its buffer of one byte for a stream that has written before, unless it is given
- * another one, which the stream uses until the process ends. */
+ * stdio keeps its buffer of one byte for a stream that has written before. Another buffer, once
+ * given, is used until the process ends. */
 static void write_whole_lines(void) {
   enum { SIZE = 8192 };
   static char *buffer;
@@ -181,7 +181,8 @@ static int broadcast_variables(lua_State *L) {
     lua_rawgeti(L, 4, i + 1);
     v[i] = bind_test_variable(L, -1);
     lua_pop(L, 1);
-    if (!v[i] || !v[i]->value) return luaL_error(L, "variables with values are wanted");
+    if (!v[i] || !v[i]->value)
+      return luaL_error(L, "each entry must be a variable with a value, entry %d is none", i + 1);
     bytes += type_bytes(&v[i]->type);
   }
   char *all = lua_newuserdatauv(L, bytes + 1, 0);

@@ -25,7 +25,7 @@ static void refuse_names(lua_State *L, int index, const Literal *l, lua_Integer 
   else lua_pushnil(L);
   while (lua_next(L, index)) {
     if (lua_type(L, -2) == LUA_TSTRING)
-      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is none",
+      bind_fail(L, ERR_TYPE, "%s must be a list; a table with names, such as '%s', is not one",
                 l->what, lua_tostring(L, -2));
     lua_pop(L, 1);
   }

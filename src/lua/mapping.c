@@ -46,7 +46,7 @@ static Program *worker_program(Mapped *m, int worker, Error *e) {
   return p;
 }
 
-/* Each random op's counter is that of the element. It counts from where the seed begins; the op's
+/* Each random op's counter is the element's counter. It counts from where the seed begins; the op's
  * own seed begins at 0. */
 static Status run_mapped(void *context, int worker, uint64_t number, const void *const *in,
                          void *const *out, Error *e) {

@@ -25,7 +25,8 @@ static int integer_at(lua_State *L, int list, int i, const char *what) {
   int good;
   lua_Integer v = lua_tointegerx(L, -1, &good);
   if (!good || v < 0 || v > MAX_ENTRIES)
-    bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s isn't a number of one", i, what);
+    bind_fail(L, ERR_VALUE, "pipeline: entry %d of %s must be an integer from 0 to %d", i, what,
+              MAX_ENTRIES);
   lua_pop(L, 1);
   return (int)v;
 }
@@ -35,7 +36,9 @@ static int *integers(lua_State *L, const char *name, int *count) {
   lua_getfield(L, 1, name);
   luaL_argcheck(L, lua_istable(L, -1), 1, name);
   int n = (int)luaL_len(L, -1), list = lua_gettop(L);
-  if (n < 1 || n > MAX_STAGES) bind_fail(L, ERR_VALUE, "pipeline: %d stages", n);
+  if (n < 1 || n > MAX_STAGES)
+    bind_fail(L, ERR_VALUE, "pipeline: '%s' must have 1 to %d entries, got %d", name, MAX_STAGES,
+              n);
   int *v = lua_newuserdatauv(L, (size_t)n * sizeof *v, 0);
   for (int i = 0; i < n; i++) v[i] = integer_at(L, list, i + 1, name);
   *count = n;
@@ -96,8 +99,10 @@ static void set_order(lua_State *L, PipelinePlan *p) {
     int list = lua_gettop(L);
     for (int i = begin[d]; i < begin[d + 1]; i++) {
       if (lua_geti(L, list, i - begin[d] + 1) != LUA_TTABLE)
-        bind_fail(L, ERR_TYPE, "pipeline: entry %d of IPU %d in the schedule isn't a pair",
-                  i - begin[d] + 1, d);
+        bind_fail(
+            L, ERR_TYPE,
+            "pipeline: entry %d of IPU %d in the schedule must be a pair {program, micro-batch}",
+            i - begin[d] + 1, d);
       order[i] = (TimetableEntry){integer_at(L, -1, 1, "a schedule's entry"),
                                   integer_at(L, -1, 2, "a schedule's entry")};
       lua_pop(L, 1);
@@ -118,7 +123,9 @@ static int new_plan(lua_State *L) {
   int stages, ipus;
   const int *position_of = integers(L, "position_of", &stages),
             *ipu_of = integers(L, "ipu_of", &ipus);
-  if (stages != ipus) return luaL_error(L, "%d positions for %d stages", stages, ipus);
+  if (stages != ipus)
+    return luaL_error(L, "'position_of' has %d entries, 'ipu_of' %d; each needs one for a stage",
+                      stages, ipus);
   const Schedule *schedule = check_schedule(L);
   lua_getfield(L, 1, "recomputation");
   int mode = luaL_checkoption(L, -1, "none", recomputations);

@@ -79,7 +79,9 @@ static Status read_target(lua_State *L, int index, Error *e, Target *t) {
 static void read_order(lua_State *L, int index, Pod *p) {
   if (lua_getfield(L, index, "order") == LUA_TTABLE) {
     p->order_count = (int)luaL_len(L, -1);
-    if (p->order_count > POD_IPUS_MAX) bind_fail(L, ERR_VALUE, "more than %d shards", POD_IPUS_MAX);
+    if (p->order_count > POD_IPUS_MAX)
+      bind_fail(L, ERR_VALUE, "the order must name at most %d IPUs, got %d", POD_IPUS_MAX,
+                p->order_count);
     for (int i = 0; i < p->order_count; i++) {
       lua_rawgeti(L, -1, i + 1);
       p->order[i] = (uint16_t)luaL_checkinteger(L, -1);

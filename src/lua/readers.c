@@ -47,8 +47,8 @@ static int read_cifar(lua_State *L) {
   return 2;
 }
 
-/* (path, dtype, separator, has header, columns, fill | nil); columns: names, or positions from 0;
- * nil: all */
+/* (path, dtype, separator, has header, columns, fill | nil). columns: names, or positions from 0,
+ * or nil for all. */
 static int read_csv(lua_State *L) {
   enum { MAX_COLUMNS = 1024 };
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);

@@ -116,8 +116,8 @@ static void push_assigned(lua_State *L, const Trace *t) {
   lua_pushnil(L);
 }
 
-/* (results) of the current trace → list of records in an order of execution, list of the results'
- * references, the name of a variable that is assigned */
+/* (results) of the current trace → records in an order of execution, references of the results, the
+ * name of a variable that is assigned */
 int bind_trace_records(lua_State *L) {
   State *s = bind_state(L);
   if (!s->trace) return luaL_error(L, "no function is being traced");

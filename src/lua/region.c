@@ -53,7 +53,8 @@ static int end_repeat(lua_State *L) {
   Value **carried = bind_values(L, 2, &carried_count, "repeat_n");
   s->trace = region;
   if (carried_count != result_count)
-    return luaL_error(L, "a loop gave %d values for %d", result_count, carried_count);
+    return luaL_error(L, "the loop's body returned %d values, but %d are carried", result_count,
+                      carried_count);
   Value **out = lua_newuserdatauv(L, (size_t)(carried_count + 1) * sizeof *out, 0);
   bind_mark_line(L, outer->trace->graph);
   trace_end_repeat(bind_pop_trace(s), count, carried, carried_count, results, plan, out);
@@ -149,7 +150,8 @@ static int inline_region(lua_State *L) {
   Trace **held = luaL_checkudata(L, 1, REGION_NAME);
   for (int i = 0; *held && i < (*held)->extra_count; i++) taken += !(*held)->extra[i].variable;
   if (!*held || (*held)->argument_count != argument_count || taken != captured_count)
-    return luaL_error(L, "a region of %d values is given %d", taken, captured_count);
+    return luaL_error(L, "the traced stage takes %d values from outside, got %d", taken,
+                      captured_count);
   Trace *region = take_region(L, 1, &results);
   bind_mark_line(L, r->trace->graph);
   clone_region(region, arguments, given, r->trace);

@@ -175,6 +175,12 @@ static int interrupt_times(lua_State *L) {
   return 1;
 }
 
+/* How many interruptions were taken since the process began. */
+static int interrupts_taken(lua_State *L) {
+  lua_pushinteger(L, interrupt_taken());
+  return 1;
+}
+
 static int where(lua_State *L) {
   lua_pushstring(L, bind_where(L));
   return 1;
@@ -195,6 +201,7 @@ void bind_open_settings(lua_State *L) {
                                        {"hold_interrupts", hold_interrupts},
                                        {"take_interrupt", take_interrupt},
                                        {"interrupt_count", interrupt_times},
+                                       {"interrupts_taken", interrupts_taken},
                                        {"where", where},
                                        {NULL, NULL}};
   bind_set_functions(L, functions);

@@ -308,8 +308,8 @@ static size_t list_width(lua_State *L, int list) {
   return width;
 }
 
-/* Adds the texts of a list: all on this line (broken false), or on lines of their own; packed:
- * as many on a line as fit into the room, in columns. first: nothing was added before. */
+/* Adds the texts of a list, all on this line, or, if broken, on lines of their own. packed: a line
+ * takes as many as fit into the room, in columns. first: nothing was added before. */
 static bool add_texts(lua_State *L, luaL_Buffer *b, int list, size_t room, bool broken, bool packed,
                       bool first) {
   size_t column = room;

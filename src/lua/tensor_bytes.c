@@ -53,7 +53,8 @@ static int from_bytes(lua_State *L) {
 /* (dense tensor) → the CRC32C of its elements */
 static int crc_of_tensor(lua_State *L) {
   const LuaTensor *t = bind_check_tensor(L, 1, "value");
-  if (!t->tensor || !tensor_is_dense(t->tensor)) return luaL_error(L, "a dense tensor is wanted");
+  if (!t->tensor || !tensor_is_dense(t->tensor))
+    return luaL_error(L, "'value' must be a dense tensor");
   lua_pushinteger(L, dist_crc(0, t->tensor->data, type_bytes(&t->tensor->type)));
   return 1;
 }

@@ -241,8 +241,8 @@ static int end_root(lua_State *L) {
   return 1;
 }
 
-/* The tensors of the traced program that live in streaming memory, apart from those of its
- * pipeline. */
+/* The tensors of the traced program that live in streaming memory, without its pipeline's
+ * tensors. */
 static int offload(lua_State *L) {
   TraceRef *r = bind_current_trace(L);
   while (r->parent) r = r->parent;

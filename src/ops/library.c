@@ -255,7 +255,8 @@ static void grad(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   for (int i = 0; i < n->in_count && g->error.status == OK; i++)
     if (dx[i] && !type_equal(&dx[i]->type, &n->in[i]->type))
       fail_at(&g->error, n->source, ERR_INTERNAL,
-              "%s: the library's gradient of input %d has another type than it", n->op->name, i);
+              "%s: the library's gradient of input %d has another type than the input", n->op->name,
+              i);
 }
 
 static void cost_function(const Target *t, const Node *n, Cost *c) {
@@ -304,8 +305,9 @@ static Status check_name(Error *e, const char *path, const IpuOp *op, const char
     good = strcspn(names[k], "?") != strcspn(names[i], "?") ||
            strncmp(names[k], names[i], strcspn(names[i], "?"));
   if (good) return OK;
-  return fail(e, ERR_VALUE, "load_op_library: '%s': op '%s': '%s' is no name, or is there twice",
-              path, op->name, names[i]);
+  return fail(e, ERR_VALUE,
+              "load_op_library: '%s': op '%s': '%s' is no valid name, or stands there twice", path,
+              op->name, names[i]);
 }
 
 static Status fill_attributes(Error *e, const char *path, OpDef *def, const IpuOp *op) {

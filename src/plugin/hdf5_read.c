@@ -164,8 +164,8 @@ static void put_group(Reader *r, const char *path) {
 
 /* ---- datasets ---- */
 
-/* How elements are given: halves and floats as float32, wider ones as float64, so that no value is
- * lost; whole numbers and truth values as int64. */
+/* How elements are given, so that no value is lost. Halves and floats become float32, wider floats
+ * float64. Whole numbers and truth values become int64. */
 typedef struct Form {
   const char *dtype;
   hid_t type;

@@ -22,9 +22,10 @@ static void extend_lives(Lower *l, int begin) {
 typedef struct Controlled {
   Node *node;
   ControlRegions regions;
-  int *inputs;     /* buffers of the regions' inputs */
-  int *targets;    /* of the node's outputs */
-  int index, test; /* of a counted loop; of a loop that goes on while a test holds; -1 */
+  int *inputs;  /* buffers of the regions' inputs */
+  int *targets; /* of the node's outputs */
+  int index;    /* buffer of a counted loop's index, or -1 */
+  int test;     /* buffer of the test of a loop that goes on while it holds, or -1 */
 } Controlled;
 
 /* A value in streaming memory that the loop carries is there already. */

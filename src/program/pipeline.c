@@ -261,7 +261,7 @@ void lower_pipeline(Lower *l, Step *s, const int *inputs, const int *targets) {
   if (l->error->status != OK) return;
   if (l->pass) {
     fail_at(l->error, s->node->source, ERR_NOT_IMPLEMENTED,
-            "a pipeline inside of a pipeline's stage");
+            "a pipeline's stage can't contain a pipeline");
     return;
   }
   Arena *scratch = arena_new();

@@ -269,7 +269,7 @@ Status pipeline_plan_set_order(Error *e, PipelinePlan *p, const TimetableEntry *
   for (int i = 0; i < begin[p->ipus]; i++) {
     if (order[i].program < 0 || order[i].program >= programs || order[i].micro < 0)
       return fail(e, ERR_VALUE,
-                  "entry %d of the schedule names a program or micro-batch that there isn't",
+                  "entry %d of the schedule names a program or a micro-batch that doesn't exist",
                   i + 1);
     if (order[i].micro >= micros) micros = order[i].micro + 1;
   }

@@ -80,9 +80,9 @@ static double amp_cycles(const Target *t, const Units *u, const Block *b, double
          clear;
 }
 
-/* PL vertical multiply-accumulate: the rows of the kernel under each output are cut into so many
- * equal parts that each worker gets as many as any other. Each has sums of its own, cleared
- * before and added up after. */
+/* PL vertical multiply-accumulate: the rows of the kernel under each output are cut into equal
+ * parts. Each worker gets as many parts as any other. Each has sums of its own, cleared before and
+ * added up after. */
 static double vertical_cycles(const Target *t, const Block *b, double in, double kernel_rows,
                               double kernel_columns) {
   int64_t outputs = times(times(b->rows, b->columns), b->batch), workers = t->workers;
@@ -165,8 +165,8 @@ static double padding_cycles(const Search *s, const Block *b, const Plan *p, int
   return fmax(0, points * share - p->input_bytes + kernel) / (double)s->t->exchange_bytes_per_cycle;
 }
 
-/* What a tile computes of a block: groups of channels, taps and columns of the kernel, and those
- * that meet inputs. */
+/* A tile's part of a block: groups of channels, and taps and columns of the kernel, all of them and
+ * the ones that meet inputs. */
 typedef struct Tile {
   int64_t in, out, taps, columns;
   double share; /* groups of the convolution */

@@ -83,9 +83,9 @@ static void try_serially(const Target *t, const Units *u, const Problem *q, cons
   if (found.cycles > 0 && is_better(&found, best)) *best = found;
 }
 
-/* An operand whose single elements come out of vectors of channels: On the tile they are copied one
- * by one (PL ConvModel's regression over random copies). The planner expects less; planned: the
- * bytes that it counts as moved. */
+/* Adds an operand whose single elements come out of vectors of channels. On the tile they are
+ * copied one by one (PL ConvModel's regression over random copies). The planner expects less:
+ * planned has the bytes that it counts as moved. */
 static void add_scattered(const Target *t, Plan *p, double bytes, double planned, bool as_charged) {
   double share = bytes / (double)t->tiles;
   double exchange = share / (double)t->exchange_bytes_per_cycle, copy = 587 + 5.1484 * share;

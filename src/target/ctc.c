@@ -54,8 +54,8 @@ static double points_of_sum(const CtcShape *s, const CtcPlan *p) {
   return p->sent ? (double)p->time_parts : (double)s->time;
 }
 
-/* Of the result, as of the logits, a tile has whole points of time: time is cut over as many of
- * the plan's tiles as it has points. */
+/* A tile has whole points of time of the result, as of the logits. Time is cut over as many of the
+ * plan's tiles as it has points. */
 static double parts_of_sum(const CtcShape *s, const CtcPlan *p) {
   return fmin((double)(p->time_parts * p->label_parts), points_of_sum(s, p));
 }
@@ -72,9 +72,9 @@ static double depth_of_stage(const CtcPlan *p) {
   return ceil(pow((double)p->label_parts, 1.0 / p->stages));
 }
 
-/* The gradients of all parts of the labels, after all passes, or after each where the classes
- * are sent: where the logits lie, or on all tiles in grains of 16, from where they go there.
- * Stages before the last one are on all tiles. */
+/* Adds up the gradients of all parts of the labels, after all passes, or after each pass if the
+ * classes are sent. The sum is made where the logits lie, or on all tiles in grains of 16, and then
+ * goes there. Stages before the last one are on all tiles. */
 static Cost cost_sum(const Target *t, const CtcShape *s, const CtcPlan *p) {
   Cost c = cost_free();
   if (p->label_parts <= 1) return c;

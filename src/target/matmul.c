@@ -19,7 +19,7 @@ void cost_plan(Cost *c, const Target *t, const Plan *p) {
   bool in_place = p->in_split == 1 && p->convert == 0;
   cost_memory(&plan, MEMORY_PARTIALS, in_place ? 0 : p->partial_bytes);
   cost_memory(&plan, MEMORY_TEMPORARY, p->joined_bytes);
-  /* both operands and the sums: three elements, the first of which has programs */
+  /* both operands and the sums: three elements, and programs lie in the first */
   if (p->dots)
     plan.separate_bytes = (t->code ? 2 : 1) * (double)t->element_bytes + p->partial_bytes;
   else if (p->kernel != VERTEX_OUTER) plan.interleaved_bytes = p->partial_bytes;

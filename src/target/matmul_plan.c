@@ -91,9 +91,9 @@ static double block_cycles(const Target *t, const Units *u, int64_t rows, int64_
 /* Stages in which `depth` partial sums become one. */
 static int reduce_stages(double depth) { return depth < 16 ? 1 : depth < 125 ? 2 : 3; }
 
-/* Sums that a tile collects lie in one region if that takes less than a sixteenth of its memory, in
- * whole memory elements, and if they fill vectors (PL checkPartialsSizeForSingleInputReduce). On
- * GC2 one element is a sixteenth. */
+/* Sums that a tile collects lie in one region if two conditions hold (PL
+ * checkPartialsSizeForSingleInputReduce). In whole memory elements they take less than a sixteenth
+ * of the tile's memory, and they fill vectors. On GC2 one element is a sixteenth. */
 static bool in_one_region(const Target *t, double outputs, double depth, double partial_bytes) {
   double element = (double)t->element_bytes, collected = (depth - 1) * outputs * partial_bytes;
   return ceil(collected / element) * element < (double)t->tile_bytes / 16 &&

@@ -37,9 +37,9 @@ static Spread spread(const Target *t, Dtype d, const ReduceAxis *axes, int rank)
   return s;
 }
 
-/* PL ReductionPlan, calculateNextStep: sums of many tiles are added in two stages. One is enough if
- * they come from at most 64 tiles each, or if they come from less than twice the root of the tiles
- * and nearly all tiles have some. */
+/* PL ReductionPlan, calculateNextStep: sums of many tiles are added in two stages. One stage is
+ * enough if each sum comes from at most 64 tiles. It is also enough if each comes from less than
+ * twice the root of the tiles, and nearly all tiles have some. */
 static int count_stages(const Target *t, const Spread *s, double used) {
   if (s->tiles <= 1) return 0;
   double tiles = (double)t->tiles;
@@ -97,8 +97,8 @@ static int64_t turned_columns(const Target *t, const Runs *r, const Part *p, int
   return 0;
 }
 
-/* The links that no part of a block's columns has: those of its first whole part, less those that
- * others have. */
+/* The links that no part of a block's columns has: the missing ones of its first whole part, less
+ * the ones that others have. */
 typedef struct Links {
   int64_t missing[2];
   int count; /* -1: no whole part yet */

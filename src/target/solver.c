@@ -123,8 +123,9 @@ static Cost substitute_column(const Target *t, Dtype d, int64_t batch, double b)
   return c;
 }
 
-/* Bytes of code, by published totals of solves (three with rows of several columns, three of one):
- * for each byte that a row's product gathers, for each piece of a triangle that is laid out. */
+/* Bytes of code for each byte that a row's product gathers, and for each piece of a triangle that
+ * is laid out. They are fitted to published totals of solves, three with rows of several columns
+ * and three of one. */
 static const double gather_code = 0.7, piece_code = 16;
 
 /* Several columns, rows one after the other: a product with the rows above, a subtraction and a

@@ -14,7 +14,7 @@ static Status check_labels(Error *e, const char *path, const unsigned char *reco
   static const int max[2][2] = {{9}, {19, 99}};
   for (int i = 0; i < labels; i++)
     if (record[i] > max[labels - 1][i])
-      return fail(e, ERR_VALUE, "%s: label at byte offset %zu is %d; %d is the largest", path,
+      return fail(e, ERR_VALUE, "%s: label at byte offset %zu is %d; at most %d is possible", path,
                   offset + (size_t)i, record[i], max[labels - 1][i]);
   return OK;
 }

@@ -300,7 +300,7 @@ static Status parse(Csv *c, const CsvOptions *o, Selection *selection, Tensor **
   first_line = c->line;
   Status s = count_records(c, &selection->fields, &records);
   if (s != OK) return s;
-  if (selection->fields == 0) return fail(c->error, ERR_VALUE, "%s: an empty table", c->path);
+  if (selection->fields == 0) return fail(c->error, ERR_VALUE, "%s: the table is empty", c->path);
   rewind_to(c, begin, first_line);
   if ((s = choose(c, o, selection)) != OK) return s;
   rewind_to(c, begin, first_line);

@@ -41,7 +41,7 @@ static Status read_magic(Error *e, const char *path, const unsigned char *p, siz
                 "%s: not an IDX file: type at byte offset 2 is 0x%02x, none of 08 09 0b 0c 0d 0e",
                 path, p[2]);
   if (p[3] > MAX_RANK)
-    return fail(e, ERR_VALUE, "%s: rank at byte offset 3 is %d; %d is the most", path, p[3],
+    return fail(e, ERR_VALUE, "%s: rank at byte offset 3 is %d; at most %d is possible", path, p[3],
                 MAX_RANK);
   h->type.rank = p[3];
   h->bytes = MAGIC_BYTES + 4 * (size_t)p[3];

@@ -81,8 +81,8 @@ static Status read_shape(const Reader *r, const json_t *shape, Entry *entry) {
     return fail(r->error, ERR_VALUE, "%s: '%s': shape must be a list", r->path, entry->name);
   size_t rank = json_array_size(shape);
   if (rank > MAX_RANK)
-    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; %d is the most", r->path,
-                entry->name, rank, MAX_RANK);
+    return fail(r->error, ERR_VALUE, "%s: '%s': shape has %zu extents; at most %d are possible",
+                r->path, entry->name, rank, MAX_RANK);
   entry->type.rank = (int)rank;
   for (size_t i = 0; i < rank; i++) {
     const json_t *extent = json_array_get(shape, i);

@@ -40,6 +40,9 @@ size_t type_bytes(const Type *t) {
   return size_mul((size_t)type_count(t), dtype_size(t->dtype), &bytes) ? bytes : SIZE_MAX;
 }
 
+static const char unknown_words[] =
+    "; an extent that is fed later must be known here: give the placeholder its size";
+
 Status type_check(Error *e, const char *what, const Type *t) {
   char text[TYPE_TEXT];
   if (t->rank < 0 || t->rank > MAX_RANK)
@@ -49,8 +52,9 @@ Status type_check(Error *e, const char *what, const Type *t) {
   size_t bytes = dtype_size(t->dtype);
   for (int i = 0; i < t->rank; i++) {
     if (t->shape[i] < 0)
-      return fail(e, ERR_VALUE, "%s: extent %lld of dimension %d is negative in shape %s", what,
-                  (long long)t->shape[i], i, shape_text(t, text));
+      return fail(e, ERR_VALUE, "%s: extent %lld of dimension %d is negative in shape %s%s", what,
+                  (long long)t->shape[i], i, shape_text(t, text),
+                  t->shape[i] == -1 ? unknown_words : "");
     if (!size_mul(bytes, t->shape[i] ? (size_t)t->shape[i] : 1, &bytes) || bytes > largest_bytes)
       return fail(e, ERR_VALUE, "%s: %s is too large; the limit is 2^47 bytes", what,
                   type_text(t, text));

@@ -26,6 +26,7 @@ typedef struct Pass {
 static bool is_recorded(const Pass *p, int i) {
   if (i >= p->first && (i < p->end || i >= p->late)) return true;
   const Node *n = p->graph->node[i];
+  if (n->recorded) return true;
   return n->op->is_source && n->op->is_source(p->graph, n);
 }
 
@@ -130,7 +131,7 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
   if (!dy) return ops_ones(g, &y->type);
   if (type_equal(&dy->type, &y->type)) return dy;
   fail(&g->error, ERR_INVALID_ARGUMENT,
-       "gradients: what is given as an output's gradient is %s, but the output is %s",
+       "gradients: the gradient given for an output is %s, but the output is %s",
        type_text(&dy->type, got), type_text(&y->type, want));
   return NULL;
 }

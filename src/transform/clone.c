@@ -39,7 +39,7 @@ static Node *make_copy(Graph *to, const Node *n, Value *const *in, bool pure) {
     char traced[TYPE_TEXT], given[TYPE_TEXT];
     if (type_equal(&in[i]->type, &n->in[i]->type)) continue;
     fail_at(&to->error, n->source, ERR_INVALID_ARGUMENT,
-            "%s: compiled with %s, but given %s: unknown extents can't reach it", n->op->name,
+            "%s: compiled for %s, but got %s: its values need known extents", n->op->name,
             type_text(&n->in[i]->type, traced), type_text(&in[i]->type, given));
     return NULL;
   }
@@ -163,10 +163,11 @@ static bool mark_needed(Error *e, const Graph *g, const bool *needed, bool *live
       fail_at(
           e, n->source, ERR_INVALID_ARGUMENT,
           node_is_dequeue(n)
-              ? "gradients: a loop or branch computes again what it took from outside (%s), which is gone by then; differentiate "
-                "inside of it, or take the value before it and hand it over"
-              : "gradients: what a callback gave (%s) isn't had a second time, but the gradient of what it was called in computes "
-                "again; differentiate inside of that, or call back before it and hand the value over",
+              ? "gradients: the loop, branch or function takes an element (%s), which its gradient "
+                "can't take again; differentiate inside of it, or take the element before it and "
+                "pass it in"
+              : "gradients: the loop, branch or function calls back (%s), which its gradient can't "
+                "do again; differentiate inside of it, or call back before it and pass the value in",
           n->op->name);
       return false;
     }

@@ -142,7 +142,8 @@ static void set_computed(Clone *c, const Value *v, Value *made) {
   if (i < 0 || !made || !c->passed[i].wanted) return;
   if (!type_equal(&c->fed[i].type, &made->type)) {
     fail_at(e, v->node->source, ERR_INVALID_ARGUMENT,
-            "a gradient passes through the fed %s, where the graph computes %s",
+            "a gradient passes through a fed tensor of %s, but the graph computes %s there; feed "
+            "that type",
             type_text(&c->fed[i].type, fed), type_text(&made->type, computed));
     return;
   }

@@ -114,7 +114,7 @@ static void name_sources(const Asked *a, Level *l) {
   }
 }
 
-/* That of t itself, if it has one. */
+/* The value that t itself has for s, if it has one. */
 static Value *own_value(const Asked *a, const Source *s) {
   const Trace *t = a->t;
   const TensorSlot *known = s->tensor ? tensor_map_find(&t->constant, s->tensor) : NULL;
@@ -151,7 +151,8 @@ static void find_hot(Asked *a) {
       const Node *n = g->node[i];
       const Extra *x = node_is_input(n) ? trace_extra_of(l->trace, &n->out[0]) : NULL;
       if (x && x->outer && source_of(a, l, &n->out[0]) < 0) l->hot[n->id] = is_hot(a, x->outer);
-      if (n->id < l->first || (n->id >= l->end && n->id < l->late)) continue;
+      bool past = n->id < l->first || (n->id >= l->end && n->id < l->late);
+      if (past && !n->recorded) continue;
       if (n->op->traits & NO_GRADIENT || (n->op->traits & STATEFUL && !(n->op->traits & CONTROL)))
         continue;
       for (int j = 0; j < n->in_count && !l->hot[n->id]; j++) l->hot[n->id] = is_hot(a, n->in[j]);

@@ -1,4 +1,4 @@
--- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls, so the stack
+-- Errors that name the user's line. Fixed levels go wrong with helpers and tail calls. So the stack
 -- is walked to the first frame whose source is not one of the library's own files.
 
 local blame = {}
@@ -134,6 +134,23 @@ end
 ---@return any ...
 function blame.pcall(f, ...) return xpcall(f, with_hint, ...) end
 
+-- Results of a protected call, unless Ctrl-C ended it: `taken` interruptions were taken before.
+local function of_attempt(taken, ok, ...)
+  if not ok and require "ipulua.core".interrupts_taken() ~= taken then error((...), 0) end
+  return ok, ...
+end
+
+---pcall for a caller that goes on after an error, as after the first of several trials. Ctrl-C is
+---no such error: it is raised here.
+---@param f function
+---@param ... any
+---@return boolean ok
+---@return any ...
+function blame.attempt(f, ...)
+  local taken <const> = require "ipulua.core".interrupts_taken()
+  return of_attempt(taken, xpcall(f, with_hint, ...))
+end
+
 -- An error that Lua itself raised in one of the library's files, or while C called it. It doesn't
 -- blame the user.
 local function is_own_mistake(problem, former)
@@ -151,7 +168,7 @@ end
 ---@return any ...
 function blame.reading(what, f, ...)
   local former <const> = blame.last
-  local results = table.pack(pcall(f, ...))
+  local results = table.pack(blame.attempt(f, ...))
   if results[1] then return table.unpack(results, 2, results.n) end
   if not is_own_mistake(results[2], former) then error(results[2], 0) end
   require "ipulua.base.log".debug("%s: %s", what, results[2])

@@ -1,6 +1,6 @@
 -- Classes: a class is the metatable of its instances, so a method call costs one table look-up per
 -- level. Metamethods are copied when a class is extended, because Lua does not look them up through
--- __index; one that a base gains later is therefore not seen by classes that exist already.
+-- __index. So classes that exist already don't see a metamethod that a base gains later.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"

@@ -1,4 +1,4 @@
--- What NumPy, PyTorch, TensorFlow and Keras call the things that are here under another name. A
+-- Names in NumPy, PyTorch, TensorFlow and Keras for the things that have another name here. A
 -- newcomer tries those first; the words that refuse them say the name that is meant. Nothing here
 -- makes a name work.
 
@@ -70,6 +70,9 @@ local names <const> = {
   ["keras.layers"] = {Linear = "Dense", Module = "Layer", BatchNorm1d = "BatchNormalization",
     BatchNorm2d = "BatchNormalization",
     LayerNorm = "LayerNormalization", MaxPool2d = "MaxPooling2D", AvgPool2d = "AveragePooling2D"},
+  ["keras.metrics"] = {IoU = "MeanIoU", BinaryIoU = "MeanIoU{num_classes = 2}",
+    OneHotIoU = "MeanIoU{num_classes, sparse_y_true = false, sparse_y_pred = false}",
+    OneHotMeanIoU = "MeanIoU{num_classes, sparse_y_true = false, sparse_y_pred = false}"},
   ["keras.losses"] = {CrossEntropyLoss = "SparseCategoricalCrossentropy{from_logits = true}",
     MSELoss = "MeanSquaredError",
     L1Loss = "MeanAbsoluteError", BCELoss = "BinaryCrossentropy",
@@ -118,7 +121,7 @@ local of_models <const> = {
   load_state_dict = "load_weights",
 }
 
--- Arguments → their names here, of which a function has one at most.
+-- Arguments → their names here. A function has one of the names at most.
 local of_arguments <const> = {
   dim = {"axis", "axes"}, dims = {"axis", "axes", "perm"}, reduction_indices = {"axis"},
   axes = {"axis"}, keepdim = {"keepdims"}, keep_dims = {"keepdims"},
@@ -130,7 +133,7 @@ local of_arguments <const> = {
   bias = {"use_bias"}, regularizer = {"kernel_regularizer"},
   weight_regularizer = {"kernel_regularizer"}, initializer = {"kernel_initializer"},
   weight_initializer = {"kernel_initializer"}, constraint = {"kernel_constraint"},
-  nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
+  negative_slope = {"alpha"}, nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
 }
 
 ---The name here of an argument that another library has, if it is among the names of a function.
@@ -147,7 +150,7 @@ end
 
 local missing <const> = {sparse = true, ragged = true}
 
----Words for an argument that asks for what no function here gives, or nil.
+---Words for an argument that asks for a feature that no function here has, or nil.
 ---@param key any
 ---@return string?
 function elsewhere.missing_argument(key)

@@ -1,6 +1,6 @@
 -- t[-1], t[{2, 5}], t[{{2, 4}, {}, -1}], t[mask]: what a tensor's index may be besides a row's
 -- number, and t[index] = values. Positions count from 1, negative ones from the end; both ends of a
--- range are in it.
+-- range are in it. A range that ends right before its begin, {1, 0}, is empty.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -16,15 +16,15 @@ local function extent_of(t, axis)
     .. "t:slice(begin, size)", axis - 1), "value")
 end
 
--- A position as an offset from 0.
-local function offset(t, axis, position)
+-- A position from 1 on; `least` and `most` bound it, 1 and the extent by default.
+local function from_start(t, axis, position, least, most)
   if math.type(position) ~= "integer" then
     blame.error("a position in a tensor's index must be an integer, got "
       .. args.describe(position), "type")
   end
   local extent = extent_of(t, axis)
-  local from_start = position < 0 and extent + position + 1 or position
-  if position ~= 0 and from_start >= 1 and from_start <= extent then return from_start - 1 end
+  local counted = position < 0 and extent + position + 1 or position
+  if counted >= (least or 1) and counted <= (most or extent) then return counted end
   blame.error(position == 0 and "there is no position 0: a tensor's positions count from 1"
     or string.format("position %d lies outside of axis %d, which has %d", position, axis - 1,
       extent), "value")
@@ -33,17 +33,20 @@ end
 -- The part of an axis: its first position, its extent, and whether the axis is removed.
 local function part(t, axis, index)
   if index == nil or plain.is(index) and next(index) == nil then return 0, t.shape[axis], false end
-  if not plain.is(index) then return offset(t, axis, index), 1, true end
+  if not plain.is(index) then return from_start(t, axis, index) - 1, 1, true end
   if #index ~= 2 then
     blame.error(string.format("a range in a tensor's index is {first, last}, got %d numbers",
       #index), "value")
   end
-  local first, last = offset(t, axis, index[1]), offset(t, axis, index[2])
-  if last < first then
-    blame.error(string.format("the range {%s, %s} of axis %d is empty", index[1], index[2],
-      axis - 1), "value")
+  local extent = extent_of(t, axis)
+  local first = from_start(t, axis, index[1], 1, extent + 1)
+  -- {first, first - 1} is empty, also at either end of the axis
+  local last = from_start(t, axis, index[2], first == 1 and 0 or 1, extent)
+  if last < first - 1 then
+    blame.error(string.format("the range {%s, %s} of axis %d ends before it begins", index[1],
+      index[2], axis - 1), "value")
   end
-  return first, last - first + 1, false
+  return first - 1, last - first + 1, false
 end
 
 -- The elements of an index: where they begin, how many there are along each axis, and which axes

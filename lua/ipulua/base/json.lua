@@ -21,7 +21,7 @@ end
 
 ---Marks a table as a list, so that it is written as `[]` even if it is empty. Empty lists come back
 ---marked.
----Errors: what is no list: `ipu.json.array{width = 3}`
+---Errors: a value that is no list: `ipu.json.array{width = 3}`
 ---@param t table?
 ---@return table
 function json.array(t)
@@ -215,7 +215,7 @@ function json.unpack(value)
 end
 
 ---The JSON text of a value; an empty table is `{}` unless it is marked by `json.array`.
----Errors: what JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
+---Errors: values that JSON can't hold (functions, tables in a ring): `ipu.json.encode(print)`
 ---@param value any
 ---@param options {indent: integer?}? spaces for each level; without, one line
 ---@return string

@@ -1,5 +1,6 @@
--- What layers have learnt outside of training, such as a vocabulary: constants of a program. Its
--- number is part of the keys of programs, so that none is taken that holds former values.
+-- Values that layers have learnt outside of training, such as a vocabulary: constants of a program.
+-- A count of changes is part of the keys of programs, so that none is taken that holds former
+-- values.
 
 local learned = {}
 

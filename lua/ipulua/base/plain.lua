@@ -1,6 +1,6 @@
--- Plain tables: lists and records as a script writes them down, objects of classes not. What the
--- library returns of this kind is marked by core.plain, so that print shows what it holds as the
--- prompt does; its metatable says `plain = true`.
+-- Plain tables: lists and records as a script writes them down, objects of classes not. Those that
+-- the library returns are marked by core.plain, so that print shows their contents as the prompt
+-- does. Their metatable says `plain = true`.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"

@@ -1,7 +1,7 @@
 -- Scopes: entered when made, left when closed. `local _ <close> = scope` or
--- `scope(function() ... end)`; leaving by an error closes too. Scopes nest strictly, so there is a
--- stack of those that are open, one of each coroutine: `core.here()` has what is open where it is
--- called.
+-- `scope(function() ... end)`; leaving by an error closes too. Scopes nest strictly, so each
+-- coroutine has a stack of its open scopes. `core.here()` has the settings of the scopes that are
+-- open where it is called.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"

@@ -1,4 +1,4 @@
--- What is known of the terminal. Answers are found once, at the first question; a host program that
+-- Facts about the terminal. Answers are found once, at the first question; a host program that
 -- knows better (it can ask the system directly) overrides them. A window changes its width: columns
 -- may be a function that is asked anew.
 

@@ -62,8 +62,8 @@ function readers.initializer(text)
   return number + 0.0
 end
 
--- name, kind, default, words; `least` bounds an integer; `unused`: scripts may set it, but nothing
--- here reads it.
+-- {name, kind, default, words}. `least` bounds an integer. `unused`: scripts may set it, but
+-- nothing here reads it.
 flags.table = {
   {"help", "bool", false, "print these flags and stop"},
   {"use_ipu_model", "bool", false,

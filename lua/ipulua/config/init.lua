@@ -1,6 +1,6 @@
 -- The configured system of this Lua state: run flags, the applied configuration, its devices. The
--- engine registers functions that are called when a configuration is applied or reset, and asks for
--- devices and settings here; nothing happens before a script configures or the first program needs
+-- engine registers functions that are called when a configuration is applied or reset. It asks for
+-- devices and settings here. Nothing happens before a script configures or the first program needs
 -- a device.
 
 local args = require "ipulua.base.args"

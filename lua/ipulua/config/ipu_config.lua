@@ -1,5 +1,5 @@
 -- IPUConfig: a hierarchy of typed options. Setting one only edits the object; config.lua applies
--- it. Values are kept flat, by full dotted name, in a table that scripts do not see; a category
+-- it. Values are kept flat, by full dotted name, in a table that scripts do not see. A category
 -- such as cfg.ipu_model is a view of the same table with a prefix.
 
 local args = require "ipulua.base.args"

@@ -147,8 +147,8 @@ local function leaf(name)
   return name:match("[^.]*$")
 end
 
--- The full name nearest to `name`, asked inside `prefix`: by the whole name, by the last part
--- inside the same category, by the last part anywhere.
+-- The full name nearest to `name`, asked inside `prefix`. The whole names are compared first, then
+-- last parts inside the same category, then last parts anywhere.
 local function suggest(prefix, name)
   local found = nearest.find(prefix .. name, suggestions)
   if found then return found end

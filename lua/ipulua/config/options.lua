@@ -1,12 +1,12 @@
--- The options of IPUConfig: one row each, in the order in which they are shown. What an option is
--- (type, default, bounds, words) stands here alone; assignment, metadata, dictionaries and messages
--- follow.
+-- The options of IPUConfig: one row each, in the order in which they are shown. An option's type,
+-- default, bounds and words stand here alone; assignment, metadata, dictionaries and messages
+-- follow from them.
 --
 -- {full name, type, default, words, fields}. Types: "bool", "int", "float", "str", "dict" (text to
--- text), "ints" (a number or a list of numbers), an enumeration. Fields: `least`, `most` bound a
--- number (checked when the configuration is applied); `above` excludes the bound itself; `choices`
--- the texts allowed then; `deprecated` the words that follow "… is deprecated: "; `unused`: scripts
--- may set it, but nothing here reads it.
+-- text), "ints" (a number or a list of numbers), an enumeration. Fields: `least` and `most` bound a
+-- number, `above` excludes the bound itself, and `choices` has the allowed texts. They are checked
+-- when the configuration is applied. `deprecated` has the words that follow "… is deprecated: ".
+-- `unused`: scripts may set it, but nothing here reads it.
 
 local chips = require "ipulua.config.chips"
 local enums = require "ipulua.enums"

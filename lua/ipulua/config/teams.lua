@@ -1,5 +1,5 @@
--- Which programs are those of all replicas of all instances: what is traced, made or run in the
--- scope of a strategy for several processes. `core.here().team` is that strategy; nil elsewhere.
+-- Programs of all replicas of all instances: the ones that are traced, made or run in the scope of
+-- a strategy for several processes. `core.here().team` is that strategy; nil elsewhere.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"

@@ -111,8 +111,8 @@ local function is_beyond(x)
   return (narrow == 0) ~= (x == 0) or math.abs(narrow) == math.huge and math.abs(x) ~= math.huge
 end
 
--- Facts about the numbers of a column so far: whether one is a fraction, an integer beyond int32,
--- or a number that float32 can't hold or rounds to another integer. Also the records of the first
+-- Facts about the numbers of a column so far. Is one a fraction, an integer beyond int32, or a
+-- number that float32 can't hold or rounds to another integer? Also the records of the first
 -- integers that float64 rounds and that int64 can't hold.
 local function add_number(shown, x, is_integer, record)
   if not is_integer then
@@ -223,7 +223,7 @@ local read_spec <const> = {
 function csv.read_csv(...)
   local a = args.check("read_csv", read_spec, ...)
   local cells, records = core.read_csv_cells(a.path, a.separator)
-  if #cells == 0 then refuse(a, "an empty table") end
+  if #cells == 0 then refuse(a, "the table is empty") end
   local names, at, twice = {}, {}, {}
   for i, column in ipairs(cells) do
     names[i] = a.header and column[1] or "column" .. i - 1

@@ -22,7 +22,7 @@ function Dataset:init(handle, template)
   self.template = template
 end
 
----How many elements: -1 endless, -2 unknown.
+---The number of elements; -1 if it is endless, -2 if it is unknown.
 ---@return integer
 function Dataset:cardinality() return self.handle:cardinality() end
 
@@ -97,7 +97,7 @@ local closer_meta <const> = {__close = function(self) self.it:close() end,
   __tostring = function() return "<ends with the loop>" end}
 
 ---`for x, y in ds:iter() do`: on the host, from the beginning.
----Shapes: those of the elements
+---Shapes: elements as in the dataset
 ---@return fun(): ...
 function Dataset:iter()
   local step, it = elements.reader(self)

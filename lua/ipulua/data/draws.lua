@@ -1,5 +1,5 @@
--- Random numbers that Lua functions of datasets draw. Like those of traced functions they depend on
--- the seed, the pass and the element's number, not on what was drawn before.
+-- Random numbers that Lua functions of datasets draw. As in traced functions, they depend on the
+-- seed, the pass and the element's number, not on earlier numbers.
 
 local core = require "ipulua.core"
 

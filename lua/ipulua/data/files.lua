@@ -11,7 +11,7 @@ local files = {}
 
 local idx_spec <const> = {{"path", "string"}, {"labels", "string", optional = true}}
 
----An IDX file (MNIST's), gzipped or not: its rows; with a second file pairs of rows.
+---The rows of an IDX file (MNIST's format), gzipped or not. With a second file, pairs of rows.
 ---Shapes: [n, ...] → n elements [...]; with labels pairs [...], []
 ---Errors: a file that is missing, damaged or no IDX file, files of unequal lengths:
 ---`data.from_idx "nowhere.gz"`

@@ -118,21 +118,27 @@ end
 -- unknown.
 local trials <const> = {{2, 3}, {61, 67}}
 
+-- The program of f on the elements; nil if it calls what computes in Lua.
 local function trace_function(who, f, dataset)
   local types = dataset.handle:types()
+  local streams, counters, draws = core.random_place()
+  local _ <close> = setmetatable({}, {__close = function(_, problem)
+    if problem ~= nil then core.set_random_place(streams, counters, draws) end
+  end})
   for _, t in ipairs(types) do
     if t.nested then
       blame.error(who .. ": components that are datasets need {eager = true}, or flat_map", "value")
     end
   end
-  local streams, counters, draws = core.random_place()
   local first, second = table.unpack(trials[1])
-  local ok, program, template = blame.pcall(trace_element, who, f,
+  host_strings.wanted = nil
+  local ok, program, template = blame.attempt(trace_element, who, f,
     elements.representative(types, first), dataset.template)
+  if not ok and host_strings.wanted then return nil end
   if not ok and elements.has_unknown(types) then -- it may need longer ones
     first, second = table.unpack(trials[2])
     core.set_random_place(streams, counters, draws)
-    local longer, made, made_template = pcall(trace_element, who, f,
+    local longer, made, made_template = blame.attempt(trace_element, who, f,
       elements.representative(types, first), dataset.template)
     if longer then ok, program, template = longer, made, made_template end
   end
@@ -226,8 +232,18 @@ local function learnt_types(list, template, shapes, unknown)
   return (elements.generator_types("map", structure.rebuild(template, dtypes), shapes))
 end
 
+-- The last axis of any component that differs among elements; 0: none.
+local function last_unknown(types)
+  local last = 0
+  for _, t in ipairs(types) do
+    for k, extent in ipairs(t.shape) do last = extent < 0 and math.max(last, k) or last end
+  end
+  return last
+end
+
 -- A Lua function called for each element, on the script's thread.
-local function map_eager(self, a)
+---@param keeps_axes boolean? whether the axes of results follow those of elements
+local function map_eager(self, a, keeps_axes)
   local types, template
   if a.output_types then
     if a.output_shapes == nil then
@@ -239,8 +255,10 @@ local function map_eager(self, a)
     end), types), template)
   end
   -- of elements that differ in shape the results may, too; of a batch of texts in their number
-  local unknown = elements.has_unknown(self.handle:types())
-    and (host_strings.components(self.template) and 1 or math.maxinteger) or 0
+  local unknown = last_unknown(self.handle:types())
+  if unknown > 0 and not keeps_axes then
+    unknown = host_strings.components(self.template) and 1 or math.maxinteger
+  end
   local function compute(leaves)
     local value, several = call_with(a.f, self, leaves)
     if types then return elements.checked_element("map", template, types, value) end
@@ -256,10 +274,11 @@ end
 
 ---f of every element, in order; traced once, run on worker threads. With {eager = true} it is
 ---called in Lua instead. Its types are then learnt from the first element, unless output_types and
----output_shapes say them. Elements with strings are for Lua, too.
----Shapes: those that f gives
----Errors: f can't be traced (it asks for a value, or opens a file); without eager, what its ops
----say: `ds:map(function(i) return i:item() end)`
+---output_shapes say them. Elements with strings are for Lua, too. So is an f that calls Hashing,
+---StringLookup or TextVectorization.
+---Shapes: as f gives them
+---Errors: f can't be traced (it asks for a value, or opens a file); without eager, errors of its
+---ops: `ds:map(function(i) return i:item() end)`
 ---@return Dataset
 function Dataset:map(...)
   local a = args.check("map", map_spec, ...)
@@ -270,6 +289,7 @@ function Dataset:map(...)
       .. " results have types of their own", "value")
   end
   local program, template, retrace, results = trace_function("map", a.f, self)
+  if not program then return map_eager(self, a, true) end
   return Dataset(self.handle:map(a.num_parallel_calls, program, retrace, results), template)
 end
 
@@ -302,11 +322,14 @@ end
 function Dataset:filter(...)
   local a = args.check("filter", filter_spec, ...)
   check_parameters("filter", a.predicate, self)
-  if a.eager or host_strings.components(self.template) then
+  local program, template, retrace, results
+  if not a.eager and not host_strings.components(self.template) then
+    program, template, retrace, results = trace_function("filter", a.predicate, self)
+  end
+  if not program then
     return Dataset(self.handle:filter_host(predicate_function("filter", a.predicate, self)),
       self.template)
   end
-  local program, template, retrace, results = trace_function("filter", a.predicate, self)
   if not template.leaf then
     blame.error("filter: the predicate must give one bool scalar", "type")
   end
@@ -331,8 +354,9 @@ local reduce_rows <const> = {
   {"reduce_func", "callable", says = "function of the state and an element; gives the new state"},
 }
 
----The last state: f, called in Lua, makes a new one of the state and an element, for each in turn.
----Shapes: those that f gives
+---The last state. For each element in turn, f makes a new state of the state and the element. It is
+---called in Lua.
+---Shapes: as f gives them
 ---Errors: f gives nothing: `ds:reduce(0, function() end)`
 ---@return any
 function Dataset:reduce(...)
@@ -355,8 +379,8 @@ end
 local apply_rows <const> = {{"transformation_func", "callable",
   says = "function that gives a dataset"}}
 
----f(dataset), for chains: what f gives is a dataset, too.
----Shapes: those of the dataset that f gives
+---f(dataset), for use in a chain of methods. f returns a dataset.
+---Shapes: as in the dataset that f gives
 ---Errors: f gives no dataset: `ds:apply(function() return 1 end)`
 ---@param f fun(dataset: Dataset): Dataset
 ---@return Dataset
@@ -402,7 +426,7 @@ local interleave_spec <const> = {
 }
 
 ---Elements of the datasets that f makes, cycle_length of them in turn, block_length at a time.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset, a cycle_length or block_length below 1:
 ---`ds:interleave(function() return ds end, {cycle_length = 0})`
 ---@return Dataset
@@ -415,7 +439,7 @@ end
 local flat_map_spec <const> = {{"f", "callable"}}
 
 ---Elements of the datasets that f makes, one dataset after another.
----Shapes: those of the datasets that f makes
+---Shapes: as in the datasets that f makes
 ---Errors: f gives no dataset: `ds:flat_map(function(i) return i end)`
 ---@return Dataset
 function Dataset:flat_map(...)

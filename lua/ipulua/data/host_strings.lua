@@ -74,6 +74,19 @@ function host_strings.components(template)
   return found
 end
 
+---Raises when x has no values yet, but `who` computes with them in Lua. A dataset's map or filter
+---that traces its function then finds host_strings.wanted, and calls that function in Lua.
+---@param who string
+---@param x any
+function host_strings.want_values(who, x)
+  local is_of_model = type(x) == "table" and args.is_tensor(x)
+  if not is_of_model and not (core.is_tensor(x) and core.is_symbolic(x)) then return end
+  host_strings.wanted = true
+  blame.error(string.format("%s: it computes in Lua, before the %s, and can't be called with %s; "
+    .. "call it in a dataset's map, ds:map(f)", who, is_of_model and "model" or "program",
+    is_of_model and args.describe(x) or "a tensor whose value is not known yet"), "type")
+end
+
 ---Raise where a program would be fed with texts.
 ---@param who string
 ---@param template table

@@ -15,9 +15,9 @@ local tracing = require "ipulua.trace.tracing"
 
 local infeed = {}
 
----The types of what programs get of a dataset's elements. If its last batch may be smaller, types
----of whole batches: rawget(dataset, "gathered") is their extent then. If batches have any shape,
----types of the first one: rawget(dataset, "first_types").
+---The types of a dataset's elements in programs. If its last batch may be smaller, types of whole
+---batches: rawget(dataset, "gathered") is their extent then. If batches have any shape, types of
+---the first one: rawget(dataset, "first_types").
 ---@param dataset Dataset
 ---@return {dtype: string, shape: integer[]}[] types, boolean static
 function infeed.fed_types(dataset)
@@ -77,8 +77,8 @@ local function whole_of(dataset)
   return rawget(dataset, "gathered"), rawget(dataset, "first_types")
 end
 
----Brings a dataset's elements into programs, read ahead by threads: what a loop of ipu.loops or a
----pipeline is given. Component types are those that the device has.
+---Brings a dataset's elements into programs. Threads read ahead. Loops of ipu.loops and pipelines
+---take it. Components must have dtypes that the device has.
 ---Shapes: every extent of the elements must be known
 ---Errors: a dataset with unknown extents, int64 or float64 components, extents of 0; a
 ---prefetch_depth outside of 1 … 255 (nil and 0: 3): `ipu.IPUInfeedQueue(ds)`,
@@ -237,7 +237,7 @@ function HostIterator:next() return check_end(self, self.step()) end
 function HostIterator:close() self.it:close() end
 
 ---Inside a strategy an infeed, elsewhere an iterator on the host.
----Shapes: those of the elements
+---Shapes: elements as in the dataset
 ---@return IPUOwnedIterator|HostIterator
 function Dataset:iterator()
   local strategy = core.here().strategy

@@ -36,7 +36,7 @@ function data.from_tensors(x, ...)
   return Dataset(core.data.from_tensors(leaves), template)
 end
 
----Slices along the first axis; all components have as many.
+---Slices along the first axis, which must be equally long in all components.
 ---Shapes: [n, ...] in each component → n elements [...]
 ---Errors: scalars, components of unequal lengths: `data.from_tensor_slices(1)`,
 ---`data.from_tensor_slices{ipu.ones{2}, ipu.ones{3}}`
@@ -51,7 +51,7 @@ end
 local range_spec <const> = {{"start", "integer"}, {"stop", "integer", optional = true},
   {"step", "integer", 1}}
 
----int64 scalars.
+---int64 scalars: start, start + step … below stop. A single argument is stop, and start is 0.
 ---Shapes: []
 ---Errors: a step of 0: `data.range(0, 5, 0)`
 ---@return Dataset
@@ -131,7 +131,7 @@ end
 
 ---Elements of several datasets side by side; ends with the shortest. A table of datasets gives
 ---elements in its structure.
----Shapes: those of the datasets
+---Shapes: as in the datasets
 ---Errors: an argument that is no dataset: `data.zip(1)`
 ---@param ... Dataset|table
 ---@return Dataset
@@ -147,7 +147,7 @@ function data.zip(...)
       return template
     end
     if not structure.is_plain(value) then
-      blame.error(string.format("zip: argument %s is no dataset, it is %s", name,
+      blame.error(string.format("zip: argument %s must be a dataset, got %s", name,
         args.describe(value)), "type")
     end
     local items, inner = {}, plain.deeper(depth)
@@ -165,7 +165,7 @@ local buffer_spec <const> = {{"dataset", Dataset},
   {"buffer_size", "integer", range = "[1, inf)", says = "elements"}}
 
 ---The first buffer_size elements, kept in memory.
----Shapes: those of the dataset
+---Shapes: as in the dataset
 ---Errors: a size below 1; its iterator's next() beyond the last element:
 ---`data.BufferDataset(ds, 0)`
 ---Source: ipu.data.ops.dataset_ops.BufferDataset of Graphcore's TensorFlow 2.6

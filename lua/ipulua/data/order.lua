@@ -345,7 +345,7 @@ end
 local prefetch_spec <const> = {{"buffer_size", "integer", elements.AUTOTUNE, range = "[-1, inf)",
   says = "elements; -1: as far as helps"}}
 
----Read ahead on a thread; nil or data.AUTOTUNE: as far as helps.
+---Reads ahead on a thread. With nil or data.AUTOTUNE it reads as far ahead as helps.
 ---Shapes: as they were
 ---Errors: a size below -1: `ds:prefetch(-2)`
 ---@return Dataset

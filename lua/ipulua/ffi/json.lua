@@ -91,7 +91,7 @@ local declarations = [[
   double ipu_json_number(const struct ipu_json *number) __asm__("json_real_value");
 ]]
 
--- Any value is a text; integers are read as doubles; a string may contain NUL.
+-- Any value is a text. Integers are read as doubles. A string may contain NUL.
 local READ_FLAGS = 0x4 + 0x8 + 0x10
 
 ---Adds json.decode, which calls Jansson through the library `C`; `raise_error` raises errors.

@@ -117,8 +117,8 @@ return function(base)
     return ffi.cast("const " .. c_type(t) .. " *", C.ipu_tensor_data(t.p))
   end
 
-  -- What a captured tensor is in the function that is being traced: one value, however often it
-  -- is used, until it is written to.
+  -- Captured tensors → values of the function that is being traced. A tensor has one value, however
+  -- often it is used, until it is written to.
   local constants = setmetatable({}, {__mode = "k"})
   base.constants = constants
 

@@ -68,8 +68,8 @@ end
 ---for each distance.
 local RadialConstraint = declare("RadialConstraint", {})
 
--- The element of the diagonal that a ring takes, counted from the middle (0) outwards: the last one
--- before the middle in the middle itself, then those behind it, as Keras does.
+-- The element of the diagonal that a ring takes; ring 0 is the middle. As in Keras, ring 0 takes
+-- the element before the middle, and the other rings take later elements.
 local function on_diagonal(n, ring)
   local half = n // 2
   if ring == 0 then return math.max(half - 1, 0) end

@@ -1,5 +1,5 @@
 -- Cross-entropies: losses of predictions that are probabilities of classes, or logits. The numerics
--- are those of Keras 2.6, to the position of each epsilon.
+-- follow Keras 2.6, to the position of each epsilon.
 
 local class_numbers = require "ipulua.keras.base.class_numbers"
 local context = require "ipulua.keras.base.context"
@@ -114,10 +114,11 @@ end
 
 local sparse_rows <const> = {
   operands.rows[1], operands.rows[2], {"from_logits", "boolean", false}, {"axis", "integer", -1},
+  {"ignore_class", "integer", optional = true, says = "a label whose samples don't count"},
 }
 
 ---Labels are class numbers, integers or floats, with or without a last axis of 1; one that is no
----class is an error.
+---class is an error. Where the label is ignore_class, the loss is 0.
 ---@return userdata
 function crossentropies.sparse_categorical_crossentropy(...)
   local a = operands.read("sparse_categorical_crossentropy", sparse_rows, ...)
@@ -132,7 +133,10 @@ function crossentropies.sparse_categorical_crossentropy(...)
   end
   shapes.check_equal(labels.shape, wanted, "sparse_categorical_crossentropy", "the labels",
     "the prediction without its classes")
-  return ops.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
+  local f = ops.nn.sparse_softmax_cross_entropy_with_logits
+  if a.ignore_class == nil then return f(labels, output) end
+  local counts = ops.not_equal(labels, a.ignore_class)
+  return ops.where(counts, f(ops.where(counts, labels, 0), output), 0)
 end
 
 return crossentropies

@@ -1,11 +1,12 @@
 -- Losses. A function gives one number for each sample (the mean over the last axis); an object
--- weighs these and reduces them to a scalar. The numerics are those of Keras 2.6, to the position
--- of each epsilon.
+-- weighs these and reduces them to a scalar. The numerics follow Keras 2.6, to the position of each
+-- epsilon.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local class_numbers = require "ipulua.keras.base.class_numbers"
 local core = require "ipulua.core"
 local crossentropies = require "ipulua.keras.crossentropies"
 local lengths = require "ipulua.keras.base.lengths"
@@ -281,7 +282,8 @@ local wrapped <const> = {
     {"axis", "integer", -1}},
   SparseCategoricalCrossentropy = {"sparse_categorical_crossentropy",
     {"from_logits", "boolean", false},
-    {"axis", "integer", -1}},
+    {"axis", "integer", -1},
+    {"ignore_class", "integer", optional = true, says = "a label whose samples don't count"}},
 }
 
 for name, row in pairs(wrapped) do
@@ -298,6 +300,18 @@ for name, row in pairs(wrapped) do
     return f(y_true, y_pred, options)
   end
   losses[name] = c
+end
+
+-- The mean is over the labels that count.
+local of_classes = losses.SparseCategoricalCrossentropy.call
+function losses.SparseCategoricalCrossentropy:call(y_true, y_pred)
+  local loss = of_classes(self, y_true, y_pred)
+  if self.ignore_class == nil or self.reduction == "sum" or self.reduction == "none" then
+    return loss
+  end
+  local counts = ops.not_equal(class_numbers(as_tensor(y_true)), self.ignore_class)
+  local share = ops.reduce_mean(ops.cast(counts, "float32"))
+  return loss / ops.cast(ops.where(ops.greater(share, 0), share, 1), loss.dtype)
 end
 
 local CTCLoss = parts.declare("CTCLoss", Loss,
@@ -352,7 +366,7 @@ function losses.get(loss, custom_objects)
     .. args.describe(loss), "type")
 end
 
--- Other names of the functions, of which metrics has the same.
+-- Other names of the functions. metrics has the same ones.
 local other_names = {kullback_leibler_divergence = "kl_divergence", logcosh = "log_cosh"}
 for short, long in pairs{
   mse = "mean_squared_error", mae = "mean_absolute_error", mape = "mean_absolute_percentage_error",

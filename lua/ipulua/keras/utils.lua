@@ -61,8 +61,8 @@ local normalize_rows <const> = {
   {"x", "tensor"}, {"axis", "integer", -1}, {"order", "number", 2},
 }
 
--- Of order p: the sum of |x|^p to the power of 1 / p; its limits are the largest, the least, and
--- how many are not 0.
+-- The norm of order p is the sum of |x|^p to the power of 1 / p. Its limits are the largest |x|,
+-- the least, and the number of elements that are not 0.
 local function norm_of(x, axis, order)
   local reduced <const> = {axis = axis, keepdims = true}
   local size = ops.abs(x)

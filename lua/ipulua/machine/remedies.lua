@@ -1,6 +1,7 @@
 -- Remedies that change a program so that it fits. The program is traced again, with less data or on
 -- more IPUs, and priced. Nothing runs. A change that can't be traced is left out.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
 local log = require "ipulua.base.log"
@@ -60,13 +61,13 @@ end
 function remedies.price(name, changes, given, ordinal)
   local list = {}
   for _, change in ipairs(changes) do
-    local ok, changed, words, ipus = pcall(change)
+    local ok, changed, words, ipus = blame.attempt(change)
     if not ok then
       log.debug("a remedy for '%s' can't be traced: %s", name, tostring(changed))
     elseif changed then
       local options = machine.options(given, ordinal)
       options.ipus = ipus or options.ipus
-      local good, price = pcall(machine.price, changed, options)
+      local good, price = blame.attempt(machine.price, changed, options)
       if good then list[#list + 1] = {words, price} end
     end
   end

@@ -21,10 +21,10 @@ local optimizers = {}
 local wrapper_spec <const> = {{"opt", "any", one = true, of = "Optimizer", says = "of ipu.train"},
   {"name", "string", optional = true}}
 
----Hands everything on to the optimizer that it wraps: the base class of those below, to be
----extended.
+---The base class of wrappers, to be extended. It hands everything on to the optimizer that it
+---wraps.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.IpuOptimizer "sgd"`
 ---Source: optimizers.IpuOptimizer of Graphcore's TensorFlow 2.6
 ---@class IpuOptimizer: Optimizer
 local IpuOptimizer = train.Optimizer:extend("IpuOptimizer")
@@ -58,7 +58,7 @@ end
 
 ---Hands on the mean of each gradient over the replicas.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.CrossReplicaOptimizer "sgd"`
 ---Source: optimizers.CrossReplicaOptimizer of Graphcore's TensorFlow 2.6
 ---@class CrossReplicaOptimizer: IpuOptimizer
 local CrossReplicaOptimizer = define("CrossReplicaOptimizer")
@@ -85,12 +85,12 @@ end
 
 ---For models cut by ipu_shard: an update stands on the shard of its variable.
 ---Shapes: gradients and variables alike
----Errors: what it wraps is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
+---Errors: opt is no optimizer of ipu.train: `ipu.optimizers.ShardedOptimizer "sgd"`
 ---Source: optimizers.ShardedOptimizer of Graphcore's TensorFlow 2.6
 ---@class ShardedOptimizer: IpuOptimizer
 local ShardedOptimizer = define("ShardedOptimizer")
 
----Gradients stand on the shards of the ops that they are of, with or without this wrapper.
+---Gradients stand on the shards of the ops that they belong to, with or without this wrapper.
 function ShardedOptimizer:init(...)
   local a = args.check("ShardedOptimizer", wrapper_spec, ...)
   IpuOptimizer.init(self, a.opt, a.name)
@@ -101,7 +101,7 @@ end
 ---Hands on f(gradient, variable) in place of each gradient. A sum accumulated in another dtype than
 ---the variable's goes through f once more: it may cast.
 ---Shapes: f gives a gradient of the shape that it is given
----Errors: what it wraps is no optimizer of ipu.train, a mapping that is no function:
+---Errors: opt is no optimizer of ipu.train, a mapping that is no function:
 ---`ipu.optimizers.MapGradientOptimizer("sgd", print)`
 ---Source: optimizers.MapGradientOptimizer of Graphcore's TensorFlow 2.6
 ---@class MapGradientOptimizer: IpuOptimizer

@@ -1,13 +1,28 @@
--- The update rules that ipu.train and ipu.keras.optimizers both have, each under its own name: one
--- row where the arithmetic is the same, two where it is not. A rule is a function (o, w, g, s,
--- slot) → the new value of a variable: o has the hyperparameters, w is the value, g its gradient, s
--- what holds for all variables (s.rate, the learning rate), slot(name, initial) a variable beside
--- it.
+-- The update rules of ipu.train and ipu.keras.optimizers. Optimizers of both that compute alike
+-- share a rule. A rule is a function (o, w, g, s, slot) → the new value of a variable. o has the
+-- hyperparameters, w is the variable's value, g its gradient. s has values for all variables, such
+-- as s.rate, the learning rate. slot(name, initial) is a variable beside it.
 
 local core = require "ipulua.core"
+local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
 
 local rules = {}
+
+local least_half <const> = 2 ^ -24 -- float16's least number above 0
+
+---Warns of a mean of squares that is kept in float16, if epsilon can't replace what vanishes there.
+---The steps of small gradients would be divided by epsilon alone.
+---@param name string the optimizer's
+---@param v userdata the variable
+---@param epsilon number
+---@param in_root boolean whether epsilon is added to the squares, not to their root
+---@param remedy string
+function rules.warn_of_squares(name, v, epsilon, in_root, remedy)
+  if epsilon >= (in_root and least_half or math.sqrt(least_half)) then return end
+  log.warn("%s keeps the mean of squared gradients of '%s' in float16, where small ones are 0; "
+    .. "epsilon = %g is too small for that: %s", name, v.name, epsilon, remedy)
+end
 
 ---A scalar in the dtype of a tensor or variable; numbers stay.
 ---@param x number|userdata

@@ -151,7 +151,7 @@ end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: what learning_rate raises when it is a function:
+---Errors: errors of learning_rate, if it is a function:
 ---`ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|userdata
@@ -352,6 +352,17 @@ end
 
 -- ------------------------------------------------ the rules
 
+local has_warned <const> = setmetatable({}, {__mode = "k"})
+
+-- RMSPropOptimizer adds epsilon to the squares, AdamOptimizer to their root.
+local function warn_of_squares(self, v)
+  if has_warned[self] then return end
+  has_warned[self] = true
+  local in_root = self.decay ~= nil
+  rules.warn_of_squares(self.name, v, self.epsilon, in_root, "give epsilon = "
+    .. (in_root and "1e-6" or "1e-3") .. ", or keep the weights in float32")
+end
+
 -- rule: of rules.lua. begin_update leaves values that it needs beside the rate in self.prepared.
 local function define(name, spec, init, rule, methods)
   local Class = Optimizer:extend(name)
@@ -363,7 +374,10 @@ local function define(name, spec, init, rule, methods)
   function Class:apply_gradient(g, v)
     local s = self.prepared or {}
     s.rate = self:rate(v.dtype)
-    return v:assign(rule(self, v, g, s, function(slot, value) return self:slot(v, slot, value) end))
+    return v:assign(rule(self, v, g, s, function(slot, value)
+      if v.dtype == "float16" and slot == Class.mean_of_squares then warn_of_squares(self, v) end
+      return self:slot(v, slot, value)
+    end))
   end
   for key, method in pairs(methods or {}) do Class[key] = method end
   train[name] = Class
@@ -408,6 +422,7 @@ define("AdamOptimizer", {
   name_row,
 }, function(self, a) self.beta1, self.beta2, self.epsilon = a.beta1, a.beta2, a.epsilon end,
 rules.adam_with_factor, {
+  mean_of_squares = "v",
   begin_update = function(self)
     local power1, power2 = self:scalar("beta1_power", self.beta1),
       self:scalar("beta2_power", self.beta2)
@@ -438,7 +453,7 @@ define("RMSPropOptimizer", {
 }, function(self, a)
   self.decay, self.momentum, self.epsilon, self.centered = a.decay, a.momentum,
     a.epsilon, a.centered
-end, rules.rmsprop_from_one)
+end, rules.rmsprop_from_one, {mean_of_squares = "RMSProp"})
 
 ---sum ← sum + g²; v ← v − learning_rate·g / √sum.
 ---Shapes: gradients and variables alike; learning_rate []; beside each variable: Adagrad

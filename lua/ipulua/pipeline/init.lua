@@ -1,6 +1,6 @@
--- ipu.pipeline: stages of a model on several IPUs, each working on another micro-batch; gradients
--- are accumulated, and the weights updated once at the end of a run. Here its arguments are read
--- and its stages traced; pipeline_loop makes the loop.
+-- ipu.pipeline: stages of a model on several IPUs, each working on another micro-batch. Gradients
+-- are accumulated, and the weights are updated once, at the end of a run. Here its arguments are
+-- read and its stages traced; pipeline_loop makes the loop.
 
 local accumulation = require "ipulua.optimizers.accumulation"
 local args = require "ipulua.base.args"
@@ -424,8 +424,8 @@ local function trace_apart(a)
 end
 
 ---Runs computational_stages, a list of functions, on gradient_accumulation_count micro-batches, and
----updates the weights by what optimizer_function returns. All data leaves by the outfeed.
----Shapes: what a stage gives is what the next one takes; a micro-batch is an element of
+---updates the weights by the result of optimizer_function. All data leaves by the outfeed.
+---Shapes: a stage takes the values that the stage before it gives; a micro-batch is an element of
 ---infeed_queue
 ---Errors: a gradient_accumulation_count that the schedule can't run, stages whose values don't fit,
 ---fewer IPUs than device_mapping names, outfeed_loss without an optimizer_function:

@@ -1,6 +1,6 @@
--- PipelineStageOptions at work, in pipelines and in pipelined Keras models: what a stage's matrix
--- products and convolutions add up in, and the share of a tile's memory that they may take,
--- forwards, backwards and in the weight update.
+-- Applies PipelineStageOptions in pipelines and in pipelined Keras models. For a stage's matrix
+-- products and convolutions they set the dtype of sums and the share of a tile's memory. They
+-- differ for the forward pass, the backward pass and the weight update.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

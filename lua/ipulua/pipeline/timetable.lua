@@ -87,7 +87,7 @@ function Timetable:init(facts, count, timing, entry)
   end
   if not entry then return end
   self:add_measures(core.pipeline_stages(entry.program))
-  local priced, price = pcall(function()
+  local priced, price = blame.attempt(function()
     return machine.price(entry, machine.options(nil, entry.device)):summary()
   end)
   if priced then self:add_cycles(price.stages) end

@@ -82,7 +82,7 @@ function PipelineStageOptions:__tostring() return class.text(self, self:to_table
 
 ---The result of a pipeline's optimizer function: the optimizer, the loss, how gradients are
 ---computed and what is captured.
----Shapes: loss is what the last stage gave, or made of it
+---Shapes: loss is a value of the last stage, or computed from its values
 ---Errors: a loss that is no tensor, an optimizer that is none of ipu.train:
 ---`ipu.OptimizerFunctionOutput("sgd", x)`
 ---Source: pipelining_ops.OptimizerFunctionOutput of Graphcore's TensorFlow 2.6
@@ -113,7 +113,7 @@ local output_spec <const> = {
     says = "outfeed for captured gradients"},
 }
 
--- Those of Keras say how gradients are applied that were accumulated.
+-- Optimizers of Keras define how accumulated gradients are applied.
 local function is_keras_optimizer(opt)
   return class.of(opt) ~= nil and class.of(opt).apply_accumulated ~= nil
 end

@@ -93,8 +93,8 @@ local function spread(given)
 end
 
 ---Begin to run a compiled function, and go on at once.
----Shapes: those of fn
----Errors: as run's; what fails while it runs, wait() raises: `ipu.IPUStrategy():run_async(print)`
+---Shapes: as fn takes and gives them
+---Errors: as run's; errors while it runs are raised by wait(): `ipu.IPUStrategy():run_async(print)`
 ---@return Job
 function IPUStrategy:run_async(...)
   local a = args.check("IPUStrategy.run_async", run_spec, ...)
@@ -130,7 +130,7 @@ function IPUStrategy:reduce(reduce_op, value) -- luacheck: ignore 212
 end
 
 ---Run a compiled function; {a, b, name = c} are its arguments.
----Shapes: those of fn
+---Shapes: as fn takes and gives them
 ---Errors: fn is not made by ipu.func, float64 inputs or results: `ipu.IPUStrategy():run(print)`
 ---@return any
 function IPUStrategy:run(...)

@@ -20,8 +20,8 @@ local tracing = require "ipulua.trace.tracing"
 
 local multi = {}
 
----One training on the replicas of all instances: what is made in its scope is alike everywhere,
----gradients of all replicas are combined.
+---One training on the replicas of all instances. Variables made in its scope are equal on all
+---instances, and gradients of all replicas are combined.
 ---@class MultiStrategy: IPUStrategy
 ---@field num_replicas_in_sync integer replicas of all instances
 ---@field cluster_resolver MPIClusterResolver
@@ -133,7 +133,7 @@ end
 function PopDistStrategy:__tostring() return "<PopDistStrategy " .. self.ipu_device .. ">" end
 
 ---Fills in a configuration's index among the instances: experimental.multi_replica_distribution.
----Errors: what is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
+---Errors: an argument that is no IPUConfig: `ipu.PopDistStrategy():update_ipu_config(1)`
 ---@param cfg IPUConfig
 function PopDistStrategy:update_ipu_config(cfg) -- luacheck: ignore 212
   args.check_value("update_ipu_config", {"config", config.IPUConfig}, cfg)

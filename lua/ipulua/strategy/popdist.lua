@@ -39,7 +39,7 @@ function popdist.getNumLocalReplicas() return launch.local_replicas() end
 ---@return integer
 function popdist.getReplicaIndexOffset() return launch.index() * launch.local_replicas() end
 
----IPUs of a replica: what set_ipu_config was told, else --ipus-per-replica, else 1.
+---IPUs of a replica: the number given to set_ipu_config, else --ipus-per-replica, else 1.
 ---@return integer
 function popdist.getNumIpusPerReplica() return launch.ipus_per_replica() end
 

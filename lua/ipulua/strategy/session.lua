@@ -1,5 +1,5 @@
--- Sessions compute values of the graph: what is fetched, with what it needs, becomes a program; the
--- same fetches with feeds of the same shapes run it again.
+-- Sessions compute values of the graph. The fetched values, with all that they need, become a
+-- program. The same fetches with feeds of the same shapes run it again.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -157,8 +157,8 @@ end
 
 local run_spec <const> = {{"fetches", "any", whole = true}, {"feed_dict", "table", optional = true}}
 
--- The program of the fetched values (nil: nothing has to be computed), its arguments, and a
--- function from its results to values in the fetches' structure.
+-- The program of the fetched values, its arguments, and a function from its results to values in
+-- the fetches' structure. The program is nil if nothing has to be computed.
 local function prepare(self, who, ...)
   local a = args.check(who, run_spec, ...)
   if not self.is_open then blame.error(who .. ": the session has been closed", "runtime") end
@@ -187,7 +187,7 @@ local function prepare(self, who, ...)
   return #wanted > 0 and self:program(wanted, feeds) or nil, feeds.tensors, finish
 end
 
----The values of what is fetched, in its structure; operations run and have none.
+---The values of the fetches, in their structure. Operations run and have no value.
 ---Shapes: fetches any; a fed value fits its placeholder, -1 being any extent
 ---Errors: a closed session, a placeholder that is not fed or fed with another dtype or shape, a
 ---fetch of another graph: `ipu.Session():run("loss")`

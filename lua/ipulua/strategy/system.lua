@@ -77,7 +77,7 @@ function system.disable_check_numerics() check_numerics(false) end
 
 local seed_spec <const> = {{"seed", "integer"}}
 
----Seeds everything random: initial values, shuffling, and what compiled functions draw.
+---Seeds everything random: initial values, shuffling, and random numbers of compiled functions.
 ---Errors: a seed that is no integer: `ipu.random.set_seed(0.5)`
 function system.set_seed(...)
   core.set_seed(args.check("set_seed", seed_spec, ...).seed)
@@ -88,7 +88,7 @@ local device_seed_spec <const> = {
   {"experimental_identical_replicas", "boolean", false},
 }
 
----Starts what programs draw on a device again: the same seed gives the same sequence.
+---Starts the random numbers of programs on a device again: the same seed gives the same sequence.
 ---Errors: a seed that is no integer, a device of another form: `ipu.reset_ipu_seed(0.5)`
 ---Source: utils.reset_ipu_seed of Graphcore's TensorFlow 2.6
 function system.reset_ipu_seed(...)

@@ -156,7 +156,8 @@ end
 ---compiled,
 ---else one prediction. A function that returns a model is called first; the weights made in it have
 ---no values, so that their size doesn't matter. With explain, explanation is a text about what
----doesn't fit: by how much, the largest tensors, and what each remedy saves; nil if all fits.
+---doesn't fit: by how much, the largest tensors, and the bytes that each remedy saves; nil if all
+---fits.
 ---Shapes: inputs: shapes, or {shape =, dtype =}, or tensors, with the batch
 ---Units: seconds; cycles of the chip's clock; memory in bytes; max_tile_bytes and tile_bytes in
 ---bytes of one tile; samples per second

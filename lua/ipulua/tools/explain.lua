@@ -55,7 +55,7 @@ local function method_hint(found, name, level)
   return known and "; did you mean '" .. known .. "'?"
 end
 
--- What the names of a frame stand for: its locals, then what its function has from outside.
+-- The values of a frame's names: its locals, then the upvalues of its function.
 local function values_at(level)
   local list, i = {}, 1
   while true do
@@ -87,8 +87,8 @@ local function fields_of(value)
   return names
 end
 
--- A field that isn't there: whose it would be, Lua doesn't tell, so the objects that the frame
--- knows are asked, and those in their fields.
+-- A hint for a field that doesn't exist. Lua doesn't tell whose field it is, so the objects that
+-- the frame knows are asked, and the objects in their fields.
 local function field_hint(name, level)
   local seen = {}
   local function ask(value, deeper)

@@ -1,5 +1,5 @@
 -- help(x) at the prompt. Ops are explained by their rows, classes by the rows of their arguments,
--- functions by the annotations above them: what the reference is made of, too.
+-- functions by the annotations above them. The reference is made of the same sources.
 
 local about_parts = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -418,8 +418,8 @@ local function wrapped(line, columns, deeper)
   return table.concat(pieces, "\n")
 end
 
--- Sentences that a source breaks at its own width become one line: a line belongs to the one before
--- it unless that ends in a full stop.
+-- Sentences that a source breaks at its own width become one line. A line belongs to the one before
+-- it unless that one ends in a full stop.
 local function joined(lines)
   local out = {lines[1]}
   for i = 2, #lines do

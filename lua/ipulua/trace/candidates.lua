@@ -125,7 +125,7 @@ end
 local multi_spec <const> = {{"fn", "callable"}, {"options", "table", optional = true}}
 
 ---A function like fn, whose convolutions don't wait for each other. The results don't change.
----Shapes: those of fn
+---Shapes: as fn takes and gives them
 ---Errors: an fn that can't be called: `ipu.nn.multi_conv(3)`
 ---Source: nn_ops.multi_conv of Graphcore's TensorFlow 2.6
 ---@return fun(...): ...

@@ -83,7 +83,7 @@ local compile_spec <const> = {
 
 ---computation(inputs…) as one device program: a list of its tensors, or an operation if it gives
 ---none.
----Shapes: inputs any; results those of computation
+---Shapes: inputs any; results as computation gives them
 ---Errors: computation is no function; whatever its ops say, with their line:
 ---`ipu.ipu_compiler.compile(1)`
 ---Source: ipu_compiler.compile of Graphcore's TensorFlow 2.6

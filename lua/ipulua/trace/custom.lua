@@ -150,7 +150,7 @@ end
 local custom_spec <const> = {{"f", "callable"}}
 
 ---A function like f, which returns its value and a function from upstream to input gradients.
----Shapes: those of f; each gradient has its input's shape
+---Shapes: as f takes and gives them; each gradient has its input's shape
 ---Errors: f is no function; when called, results that are not a value and a function:
 ---`ipu.custom_gradient(1)`
 ---@return fun(...): ...
@@ -234,7 +234,7 @@ function custom.of(op) return registered[op] end
 ---An op written in Lua: call(arguments…) gives its results. gradient(upstream…, arguments…,
 ---results…) gives the gradients of the tensors among its arguments. Without gradient the gradients
 ---of the ops in call are taken.
----Shapes: those of call; each gradient has its argument's shape
+---Shapes: as call takes and gives them; each gradient has its argument's shape
 ---Errors: a name that is taken, also by a member of tensors, or no name:
 ---`ipu.register_op("matmul", print)`, `ipu.register_op("a b", print)`
 ---Source: custom_ops.precompiled_user_op of Graphcore's TensorFlow 2.6
@@ -276,7 +276,7 @@ local outlined_spec <const> = {
 }
 
 ---A function like f. The compiler keeps the code of equal operations once, outlined or not.
----Shapes: those of func
+---Shapes: as func takes and gives them
 ---Errors: func is no function: `ipu.outlined_function(1)`
 ---Source: functional_ops.outlined_function of Graphcore's TensorFlow 2.6
 ---@param ... any func, unique_sharding, keep_input_layouts, name

@@ -79,7 +79,7 @@ local callback_spec <const> = {{"f", "function"}, {"outputs", "list", optional =
 ---A function of tensors that calls f on the host each time that the program comes to it. outputs =
 ---{{shape, dtype}, …} says the results of f.
 ---Shapes: results as outputs says: {{shape, dtype}, …}
----Errors: outputs of another form; when it runs, what f raises or a result of another shape:
+---Errors: outputs of another form; when it runs, errors of f, or a result of another shape:
 ---`ipu.host_callback(print, {outputs = {1}})`
 ---@return fun(...): ...
 function effects.host_callback(...)

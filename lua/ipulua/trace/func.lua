@@ -445,7 +445,7 @@ local spec <const> = {{"f", "callable"}, {"name", "string", optional = true},
 ---Traced once per signature: dtypes and shapes of tensors, values of numbers, strings, booleans.
 ---The result is called like f. It keeps max_programs programs. Beyond that it drops the one that
 ---was called longest ago.
----Shapes: those of f: extents are fixed for each signature
+---Shapes: as f takes and gives them; extents are fixed for each signature
 ---Errors: f is no function; while f is traced whatever its ops say, with f's line: `ipu.func(1)`,
 ---`ipu.func(function(a) return ipu.matmul(a, a) end)(x)`
 ---Source: tf.function(jit_compile=True) of TensorFlow 2.6

@@ -47,7 +47,7 @@ end
 ---shard, stage, backward, line, attributes, operands, id, depth}. Nodes inside of loops and
 ---branches follow, one deeper. shard, stage and attributes are nil where there is none.
 ---Shapes: shape of each node as a list
----Errors: what is neither a function of ipu.func that has been traced nor a value of the graph:
+---Errors: an argument that is neither a traced function of ipu.func nor a value of the graph:
 ---`ipu.graph.nodes(1)`
 ---@return table[]
 function listing.nodes(...)

@@ -1,6 +1,5 @@
--- Embeddings whose table lies on the host, one for all replicas: programs look rows up, and
--- gradient descent updates them, in the middle of a run. Only positions, rows and their gradients
--- cross.
+-- Embeddings whose table lies on the host, one for all replicas. In the middle of a run, programs
+-- look rows up and gradient descent updates them. Only positions, rows and their gradients cross.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

@@ -134,7 +134,7 @@ for name, scaling in pairs(scalings) do
   initializers[name] = c
 end
 
--- Orthonormal columns of random matrices: A = Q R by Cholesky of AᵀA, twice, in float64; R's
+-- Orthonormal columns of random matrices: A = Q R by Cholesky of AᵀA, twice, in float64. R's
 -- diagonal is positive, which makes Q uniform among the orthogonal matrices.
 local function orthonormal_columns(a)
   for _ = 1, 2 do

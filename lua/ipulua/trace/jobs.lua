@@ -20,7 +20,7 @@ function Job:done() return self.handle:done() end
 function Job:__tostring() return self:done() and "<Job, ended>" or "<Job, running>" end
 
 ---Waits for the end; returns the function's results, or raises its error.
----Errors: what the function raised; that it was cancelled
+---Errors: an error of the function; a cancelled job
 ---@return any
 function Job:wait()
   if not self.results then self.results = table.pack(self.finish(self.handle:wait())) end

@@ -149,7 +149,7 @@ end
 
 local jit_spec <const> = {{"ipu_scope", "integer"}}
 
----Kept because scripts say it: everything that is traced is compiled.
+---Changes nothing, since everything that is traced is compiled. Older scripts have it.
 ---Errors: an argument that is no integer: `ipu.ipu_jit_scope "a"`
 ---Source: scopes.ipu_jit_scope of Graphcore's TensorFlow 2.6
 ---@return Scope

@@ -187,6 +187,10 @@ function GradientTape:is_watched(source)
     or self.watched[source] == true
 end
 
+local function joined(outer, inner)
+  return table.move(inner, 1, #inner, #outer + 1, {table.unpack(outer)})
+end
+
 local gradient_spec <const> = {
   {"target", "any", of = "tensor or table of tensors"},
   {"sources", "any", of = "tensor, variable or table of them"},
@@ -209,6 +213,48 @@ local function check_names(a)
     nearest.hint(key, {"output_gradients", "unconnected_gradients"})), "type")
 end
 
+local function check_unused(self, who)
+  if not self.used or self.persistent then return end
+  blame.error(who .. ": a tape gives gradients once; make it with {persistent = true}", "runtime")
+end
+
+-- Ends the recording of a tape that gives gradients once.
+local function use_up(self)
+  self.used = true
+  if not self.persistent then self:stop() end
+end
+
+local function release(self)
+  if self.eager and not self.persistent then core.tape_release(self.record) end
+end
+
+-- A gradient for each leaf, false where there is no path from one that is watched.
+local function gradients_of(self, ys, leaves, dys)
+  local found
+  if self.eager and not tracing.is_active() then
+    found = core.tape_gradients(self.record, ys, leaves, dys)
+  else found = differentiate(ys, leaves, dys, self.window) end
+  for i, leaf in ipairs(leaves) do found[i] = self:is_watched(leaf) and found[i] or false end
+  return found
+end
+
+-- Whether zeros stand where there is no path.
+local function is_zero(self, unconnected)
+  return unconnected == "zero" or self.pretended < tracing.pretended()
+end
+
+-- The results in the structure of the sources. Each has `outer` before its source's shape.
+local function in_structure(self, found, leaves, template, unconnected, outer)
+  local fills = is_zero(self, unconnected)
+  for i, leaf in ipairs(leaves) do
+    if not found[i] then
+      found[i] = fills and core.full(joined(outer, leaf.shape), 0, leaf.dtype) or nil
+    end
+  end
+  if template.leaf then return found[1] end
+  return structure.rebuild(template, found)
+end
+
 ---Gradients of target (a tensor or a list) for sources, in the structure of sources; nil where
 ---there is no path.
 ---Shapes: target any, summed; each gradient has its source's shape
@@ -217,10 +263,7 @@ end
 ---@return any
 function GradientTape:gradient(...)
   local a = args.check("GradientTape.gradient", gradient_spec, ...)
-  if self.used and not self.persistent then
-    blame.error("GradientTape.gradient: a tape gives gradients once; make it with {persistent = "
-      .. "true}", "runtime")
-  end
+  check_unused(self, "GradientTape.gradient")
   check_values("GradientTape.gradient", "target", a.target)
   check_values("GradientTape.gradient", "sources", a.sources)
   check_names(a)
@@ -230,23 +273,115 @@ function GradientTape:gradient(...)
   local ys, ys_template = structure.flatten(a.target)
   local leaves, template = structure.flatten(a.sources)
   local dys = seeds("GradientTape.gradient", "output_gradients", a.output_gradients, ys_template)
-  self.used = true
-  if not self.persistent then self:stop() end
-  local found
-  if self.eager and not tracing.is_active() then
-    found = core.tape_gradients(self.record, ys, leaves, dys)
-  else found = differentiate(ys, leaves, dys, self.window) end
-  if self.eager and not self.persistent then core.tape_release(self.record) end
-  for i, leaf in ipairs(leaves) do
-    local g = self:is_watched(leaf) and found[i] or nil
-    if g == nil and (a.unconnected_gradients == "zero" or self.pretended < tracing.pretended()) then
-      local dtype, shape = leaf.dtype, leaf.shape
-      g = core.full(shape, 0, dtype)
+  use_up(self)
+  local found = gradients_of(self, ys, leaves, dys)
+  release(self)
+  return in_structure(self, found, leaves, template, a.unconnected_gradients, {})
+end
+
+-- ------------------------------------------------ Jacobians
+
+-- A pass for each of `count` upstream gradients of y: of each leaf the results, stacked before it,
+-- or false.
+local function passes(self, y, leaves, count, seed)
+  local lists = {}
+  for k = 1, count do
+    for i, g in ipairs(gradients_of(self, {y}, leaves, {seed(k - 1)})) do
+      lists[i] = lists[i] or {}
+      lists[i][k] = g
     end
-    found[i] = g
   end
-  if template.leaf then return found[1] end
-  return structure.rebuild(template, found)
+  release(self)
+  for i, list in ipairs(lists) do lists[i] = list[1] and core.ops.stack(list) end
+  return lists
+end
+
+-- Zeros but for 1 at a place, of the dtype of x.
+local function unit(place, shape, x)
+  local count = 1
+  for _, extent in ipairs(shape) do count = count * extent end
+  local row = core.ops.one_hot(core.tensor(place, "int32"), count)
+  return core.ops.cast(core.ops.reshape(row, shape), x.dtype)
+end
+
+local function check_target(who, y)
+  if not core.is_tensor(y) then
+    blame.error(string.format("%s: 'target' must be one tensor, got %s", who, args.describe(y)),
+      "type")
+  end
+  if y.size < 1 then
+    blame.error(string.format("%s: 'target' must have elements, and known extents; it is %s", who,
+      structure.type_text(core.type_of(y))), "value")
+  end
+end
+
+local unconnected_row <const> = gradient_spec[4]
+
+local jacobian_spec <const> = {
+  {"target", "any", of = "tensor"}, {"sources", "any", of = "tensor, variable or table of them"},
+  unconnected_row,
+}
+
+---The derivatives of each element of target for each element of sources, in the structure of
+---sources; nil where there is no path. It makes a backward pass for each element of target.
+---Shapes: each result has target's shape, then its source's
+---Errors: a second call without persistent, a target that is no tensor:
+---`ipu.GradientTape():jacobian(1, 2)`
+---Source: tf.GradientTape.jacobian of TensorFlow 2.6
+---@return any
+function GradientTape:jacobian(...)
+  local who <const> = "GradientTape.jacobian"
+  local a = args.check(who, jacobian_spec, ...)
+  check_unused(self, who)
+  check_target(who, a.target)
+  check_values(who, "sources", a.sources)
+  local y = a.target
+  local shape, leaves, template = y.shape, structure.flatten(a.sources)
+  use_up(self)
+  local found = passes(self, y, leaves, y.size, function(k) return unit(k, shape, y) end)
+  for i, leaf in ipairs(leaves) do
+    found[i] = found[i] and core.ops.reshape(found[i], joined(shape, leaf.shape))
+  end
+  return in_structure(self, found, leaves, template, a.unconnected_gradients, shape)
+end
+
+local batch_spec <const> = {{"target", "any", of = "tensor"},
+  {"source", "any", of = "tensor or variable", says = "of the same batch size"}, unconnected_row}
+
+---The derivatives of each sample of target for the same sample of source. No sample may depend on
+---another one. Without a path the result is nil. It makes a backward pass for each element of a
+---sample.
+---Shapes: target [batch, …], source [batch, …] → [batch, target's …, source's …]
+---Errors: a second call without persistent, a source of another batch size:
+---`ipu.GradientTape():batch_jacobian(ipu.ones{2, 3}, ipu.ones{3, 2})`
+---Source: tf.GradientTape.batch_jacobian of TensorFlow 2.6
+---@return any
+function GradientTape:batch_jacobian(...)
+  local who <const> = "GradientTape.batch_jacobian"
+  local a = args.check(who, batch_spec, ...)
+  check_unused(self, who)
+  check_target(who, a.target)
+  check_values(who, "source", a.source)
+  local y, x = a.target, a.source
+  local batch = y.shape[1]
+  if structure.is_plain(x) or not batch or x.shape[1] ~= batch then
+    blame.error(string.format("%s: 'target' and 'source' must be tensors of one batch size, got %s "
+      .. "and %s", who, structure.type_text(core.type_of(y)),
+      structure.is_plain(x) and "a table" or structure.type_text(core.type_of(x))), "value")
+  end
+  local inner = table.move(y.shape, 2, #y.shape, 1, {})
+  use_up(self)
+  local found = passes(self, y, {x}, y.size // batch, function(k)
+    return core.ops.broadcast_to(unit(k, inner, y), y.shape)
+  end)
+  local shape = joined(inner, table.move(x.shape, 2, #x.shape, 1, {}))
+  table.insert(shape, 1, batch)
+  if found[1] then
+    local order = {1, 0}
+    for axis = 2, #x.shape do order[axis + 1] = axis end
+    return core.ops.reshape(core.ops.transpose(found[1], order), shape)
+  end
+  return is_zero(self, a.unconnected_gradients) and core.full(shape, 0, x.dtype) or nil
 end
 
 tape.GradientTape = class.guard(GradientTape)

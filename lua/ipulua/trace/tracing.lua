@@ -139,7 +139,7 @@ local function inside(f, ...)
   return f(...)
 end
 
--- What was assigned since the graph had that size is assigned in each run that computes a value.
+-- Assignments made since the graph had that size are repeated in each run that computes a value.
 local function assign_with(value, effects, nodes)
   if core.is_tensor(value) and core.is_deferred(value) then
     core.graph_assign_with(value, effects, nodes)

@@ -236,7 +236,7 @@ end
 local move_spec <const> =
   {{"graph", "any", optional = true, of = "anything", says = "changes nothing"}}
 
----Initialisers run on the host anyway; kept because scripts say it.
+---Changes nothing, since initialisers run on the host anyway. Older scripts have it.
 ---Errors: more arguments than it has: `ipu.move_variable_initialization_to_cpu(1, 2)`
 ---Source: utils.move_variable_initialization_to_cpu of Graphcore's TensorFlow 2.6
 function variables.move_variable_initialization_to_cpu(...)
@@ -344,7 +344,7 @@ end
 
 ---The variable of that name in the open scopes. It is made now, unless reuse says to use an earlier
 ---one.
----Shapes: shape, or that of the initializer when it is a value
+---Shapes: shape, or the initializer's shape if it is a value
 ---Errors: no shape, a name that is taken, none to be used again, another shape or dtype than
 ---before: `ipu.get_variable "unshaped"`
 ---Source: tf.get_variable of TensorFlow 2.6

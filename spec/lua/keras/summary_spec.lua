@@ -309,6 +309,21 @@ d (Dense)]], expanded, 1, true)
       lines_of("modern", true))
   end)
 
+  it("says which layers train", function()
+    local m = ipu.keras.Sequential{layers.Dense{4, input_shape = {3}, name = "a"},
+      layers.Dense{2, name = "b"}}
+    m.layers[1].trainable = false
+    for _, style in ipairs{"classic", "modern"} do
+      local lines = {}
+      m:summary{style = style, show_trainable = true,
+        print_fn = function(line) lines[#lines + 1] = line end}
+      local text = table.concat(lines, "\n")
+      assert.matches("Trainable", text)
+      assert.matches("a %(Dense%)[^\n]* N ", text)
+      assert.matches("b %(Dense%)[^\n]* Y ", text)
+    end
+  end)
+
   it("refuses a model that is not built", function()
     for _, model in ipairs{keras.Sequential{layers.Dense(1), name = "bare"}, Own()} do
       local ok, message = pcall(function() model:summary() end)

@@ -1,6 +1,6 @@
--- Calls of ops at random sizes, from the registry's own samples: the extents of a sample are
--- replaced, equal ones by equal ones, and what the op then refuses is left out. An op that is added
--- later is called without being named here.
+-- Calls of ops at random sizes, from the registry's own samples. The extents of a sample are
+-- replaced, equal ones by equal ones. Calls that the op then refuses are left out. An op that is
+-- added later is called without being named here.
 
 local core = require "ipulua.core"
 

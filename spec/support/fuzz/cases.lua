@@ -43,8 +43,8 @@ local function results_of(packed)
   return table.pack(table.unpack(packed, 2, packed.n))
 end
 
--- The results; or what differs, in the first form that gives others than the first one on one
--- thread; or why none takes it.
+-- The results. If a form gives others than the first one on one thread, the difference; if no form
+-- takes the case, the reason.
 local function compare(case)
   local expected, wrong
   for _, form in ipairs(forms_of(case)) do

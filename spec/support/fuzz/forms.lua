@@ -97,8 +97,8 @@ local function on_ipus(count, f)
   return table.unpack(results, 2, results.n)
 end
 
--- Results of several replicas or micro-batches, stacked: those of the first, which the others must
--- equal.
+-- Results of several replicas or micro-batches, stacked. Gives the first one's results; the others
+-- must be equal.
 local function first_of(stacked, expected)
   local parts = {}
   for k = 1, stacked[1].shape[1] do
@@ -140,7 +140,8 @@ forms.devices = {
   end},
 }
 
--- What is differentiated: the sum of all real results, each element with a weight of its own place.
+-- The differentiated value: the sum of all real results, each element with a weight of its own
+-- place.
 local function real_of(list)
   local out = {}
   for i = 1, list.n or #list do if is_float(list[i]) then out[#out + 1] = list[i] end end

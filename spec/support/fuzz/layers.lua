@@ -11,8 +11,8 @@ for name in pairs(classes) do layers.names[#layers.names + 1] = name end
 table.sort(layers.names)
 
 local most_elements <const> = 20000
--- What has no say in the result of one call, or another sort of result: how states are kept, names,
--- places of numbers.
+-- Arguments without effect on the result of one call, or with another sort of result: how states
+-- are kept, names, places of numbers.
 local left_out <const> = {name = true, dtype = true, weights = true, stateful = true,
   activity_regularizer = true, seed = true,
   input_shape = true, batch_input_shape = true, batch_size = true, input_dim = true,

@@ -141,7 +141,7 @@ family("losses", function(name, class)
 end)
 
 local plain <const> = {Mean = true, Sum = true, MeanTensor = true}
--- What weighs each element, not each row.
+-- Losses whose weights are for each element, not for each row.
 local elementwise <const> = {Mean = true, Sum = true, MeanTensor = true, Accuracy = true,
   RootMeanSquaredError = true, MeanRelativeError = true}
 local of_columns <const> = {F1Score = true, FBetaScore = true, R2Score = true}

@@ -1,5 +1,5 @@
--- `make fuzz`: random programs in all forms, random calls, layers, losses, metrics, optimizers and
--- dataset stages beside NumPy, on each instruction set in turn, until the time is up. `ipulua
+-- `make fuzz`: random programs in all forms, and random calls, layers, losses, metrics, optimizers
+-- and dataset stages beside NumPy. Each instruction set has its turn, until the time is up. `ipulua
 -- spec/support/fuzz/main.lua SECONDS SEED`; each failure prints a script, and the last line is "N
 -- passed, N failed".
 

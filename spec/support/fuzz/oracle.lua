@@ -14,7 +14,7 @@ calls.most_elements = 50000
 -- NumPy has no bfloat16; float32 holds each of its numbers.
 local function storable(t) return t.dtype == "bfloat16" and ipu.cast(t, "float32") or t end
 
--- What was given, and of what was not the row's default.
+-- The given arguments, and the row's defaults for the others.
 local function attributes_of(call)
   local list = call.attributes and assert(load("return " .. call.attributes))() or {}
   for _, each in ipairs(calls.by_name[call.name].attributes) do

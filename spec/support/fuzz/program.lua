@@ -128,7 +128,7 @@ local function apply(call, given)
 end
 
 -- Whether the results are of a size that is worth computing; tracing tells without computing them.
--- What can't be traced is taken for small.
+-- A program that can't be traced is taken for small.
 local function is_small(call, given)
   local elements = 0
   pcall(ipu.func(function(...)

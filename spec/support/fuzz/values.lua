@@ -1,6 +1,6 @@
--- Operands as Lua source: numbers of a kind (the letters of src/graph/op.h), a dtype and a shape,
--- now and then with NaN, infinities, -0 and subnormal elements, and now and then as a view: a
--- slice, a transposed or a broadcast tensor.
+-- Operands as Lua source: numbers of a kind (the letters of src/graph/op.h), a dtype and a shape.
+-- Some have NaN, infinities, -0 and subnormal elements. Some are views: a slice, a transposed or a
+-- broadcast tensor.
 
 local calls = require "spec.support.fuzz.calls"
 

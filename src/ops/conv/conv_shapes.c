@@ -173,8 +173,9 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
   Status s = nn_want_float(e, n, 0, 2);
   if (s != OK) return s;
   if (rank < 1 || rank > SPATIAL || b->rank != a->rank)
-    return fail(e, ERR_INVALID_ARGUMENT, "operands of ranks %d and %d are no images", a->rank,
-                b->rank);
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "operands must have the same rank, from 3 to %d, got %d and %d", SPATIAL + 2,
+                a->rank, b->rank);
   g->w.rank = rank;
   g->batch = a->shape[0];
   g->groups = n->attr[G_GROUPS].i;
@@ -193,10 +194,11 @@ static Status explicit_geometry(Error *e, const Node *n, Form form, Geometry *g)
     return fail(e, ERR_INVALID_ARGUMENT, "%s has no channels", shape_text(a, first));
   if (form != FORM_FORWARD &&
       (a->shape[outer] != b->shape[outer] || b->shape[rank + 1] % g->groups))
-    return fail(e, ERR_INVALID_ARGUMENT, "operands %s and %s don't fit each other in %lld groups",
-                shape_text(a, first), shape_text(b, second), (long long)g->groups);
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "operands %s and %s don't fit a convolution in %lld groups", shape_text(a, first),
+                shape_text(b, second), (long long)g->groups);
   if (form == FORM_KERNEL && a->shape[rank + 1] % g->groups)
-    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld don't divide the channels of %s",
+    return fail(e, ERR_INVALID_ARGUMENT, "groups = %lld must divide the channels of %s",
                 (long long)g->groups, shape_text(a, first));
   for (int i = 0; i < SPATIAL - rank; i++) g->w.pad[i] = 0;
   if (form != FORM_IMAGE) spatial_of(a, 1, rank, g->w.in);

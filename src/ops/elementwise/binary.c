@@ -96,7 +96,8 @@ static Value *over_squares(Graph *g, Value *x, Value *a, Value *b) {
 #define CYCLES_logical_xor VECTOR_LOGIC
 /* clang-format on */
 
-/* Row, kernel, traits, operands, gradients by a and by b in terms of a, b, y, dy; samples; text. */
+/* Row, kernel, traits, operands, gradients by a and by b (in terms of a, b, y, dy), samples,
+ * text. */
 /* clang-format off */
 #define BINARY(X)                                                                                            \
   X(add, ADD, COMMUTATIVE, numbers, dy, dy, PAIRS, "a + b.")                                                 \

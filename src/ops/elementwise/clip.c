@@ -158,7 +158,7 @@ static void grad_clip(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 /* ---- clip_by_global_norm: a list of tensors; the last output is the norm of them all ---- */
 
 static Status infer_global(Error *e, Node *n) {
-  if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
+  if (n->in_count == 0) return fail(e, ERR_VALUE, "the list of tensors is empty");
   if (!(n->attr[CLIP_NORM].f >= 0))
     return fail(e, ERR_VALUE, "clip_norm must not be negative, got %g", n->attr[CLIP_NORM].f);
   if (!node_outputs(n->arena, n, n->in_count + 1))

@@ -61,7 +61,8 @@ static Value *gauss(Graph *g, Value *x) { return op1(g, "exp", ops_neg(g, op1(g,
 #define CYCLES_logical_not VECTOR_LOGIC
 /* clang-format on */
 
-/* Row, attributes, Lua name, kernel, operands, gradient in terms of x, y, dy; samples; summary. */
+/* Row, attributes, Lua name, kernel, operands, gradient (in terms of x, y, dy), samples,
+ * summary. */
 /* clang-format off */
 #define UNARY(X)                                                                                             \
   X(abs, NONE, "abs", ABS, number, ops_mul(g, dy, op1(g, "sign", x)), NUMBERS, "|x|.")                       \

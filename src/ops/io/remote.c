@@ -35,8 +35,8 @@ static Status infer_store(Error *e, Node *n) {
   int64_t length = share_length(whole, shares);
   if (shares > 1) share = type_make(whole->dtype, 1, &length);
   if ((shares > 1 && n->in_count < 2) || !type_equal(x, &share))
-    return fail(e, ERR_INVALID_ARGUMENT, "x %s is none of %d shares of %s", type_text(x, a), shares,
-                type_text(whole, b));
+    return fail(e, ERR_INVALID_ARGUMENT, "x is %s, which is not the type of one of %d shares of %s",
+                type_text(x, a), shares, type_text(whole, b));
   n->out[0].type = *whole;
   return OK;
 }
@@ -70,7 +70,7 @@ static Status eval_store(const Call *c) {
 
 static Status check_slots(Error *e, const Type *slots, const Type *index) {
   if (slots->rank < 1 || slots->shape[0] < 1)
-    return fail(e, ERR_INVALID_ARGUMENT, "there are no slots");
+    return fail(e, ERR_INVALID_ARGUMENT, "the tensor of slots must have at least one slot");
   if (index->dtype != I32 || type_count(index) != 1)
     return fail(e, ERR_TYPE, "the slot's number must be an int32 scalar");
   return OK;
@@ -90,7 +90,7 @@ static Status infer_store_slot(Error *e, Node *n) {
   n->out[0].type = n->in[1]->type;
   Status s = check_slots(e, &n->in[1]->type, &n->in[2]->type);
   if (s == OK && !type_equal(&n->in[0]->type, &slot))
-    return fail(e, ERR_INVALID_ARGUMENT, "x does not fit a slot");
+    return fail(e, ERR_INVALID_ARGUMENT, "x must have the type of a slot");
   return s;
 }
 

@@ -8,7 +8,7 @@
 
 static Status infer_concat(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
-  if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
+  if (n->in_count == 0) return fail(e, ERR_VALUE, "the list of tensors is empty");
   Type *y = &n->out[0].type;
   int axis;
   *y = n->in[0]->type;
@@ -134,7 +134,7 @@ static void grad_split(Graph *g, const Node *n, Value *const *dy, Value **dx) {
 
 static Status infer_stack(Error *e, Node *n) {
   char a[TYPE_TEXT], b[TYPE_TEXT];
-  if (n->in_count == 0) return fail(e, ERR_VALUE, "no tensors");
+  if (n->in_count == 0) return fail(e, ERR_VALUE, "the list of tensors is empty");
   const Type *x = &n->in[0]->type;
   int axis;
   if (x->rank == MAX_RANK)

@@ -16,8 +16,9 @@ static Status infer_tape(Error *e, Node *n) {
     memmove(wanted.shape, wanted.shape + 1, sizeof wanted.shape - sizeof *wanted.shape),
         wanted.rank--;
   if (!tape->rank || index->rank || !shape_equal(row, &wanted))
-    return fail(e, ERR_INVALID_ARGUMENT, "a row of %s is no row of %s", shape_text(row, a),
-                shape_text(tape, b));
+    return fail(e, ERR_INVALID_ARGUMENT,
+                "row %s doesn't fit tape %s: a row has the tape's shape without its first axis",
+                shape_text(row, a), shape_text(tape, b));
   return infer_same(e, n);
 }
 

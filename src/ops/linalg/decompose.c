@@ -289,8 +289,8 @@ static void vectors_of(Graph *g, const Node *n, Value **s, Value **u, Value **v)
   *v = again ? &again->out[2] : NULL;
 }
 
-/* U (diag(ds) + (F ∘ (Uᵀ dU - dUᵀ U)) S + S (F ∘ (Vᵀ dV - dVᵀ V))) Vᵀ, F_ij = 1 / (s_j² - s_i²),
- * and the parts of dU and dV outside of the columns of U and V. */
+/* dA = U (diag(ds) + (F ∘ (Uᵀ dU - dUᵀ U)) S + S (F ∘ (Vᵀ dV - dVᵀ V))) Vᵀ, where F_ij = 1 / (s_j²
+ * - s_i²). The parts of dU and dV outside of the columns of U and V are added. */
 static void grad_svd(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   bool vectors = n->out_count == 3;
   Value *s, *u, *v, *core = NULL, *left = NULL, *right = NULL;

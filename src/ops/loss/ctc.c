@@ -31,8 +31,8 @@ void ctc_log_row(const Type *x, const void *data, int64_t t, int64_t sample, boo
 Status ctc_blank(Error *e, int64_t blank, int64_t classes, int64_t *out) {
   *out = blank < 0 ? blank + classes : blank;
   if (*out >= 0 && *out < classes) return OK;
-  return fail(e, ERR_VALUE, "blank_index %lld is no class; there are %lld", (long long)blank,
-              (long long)classes);
+  return fail(e, ERR_VALUE, "blank_index must be from %lld to %lld, for %lld classes, got %lld",
+              (long long)-classes, (long long)classes - 1, (long long)classes, (long long)blank);
 }
 
 Status ctc_want_lengths(Error *e, const char *what, const Type *t, int64_t batch) {

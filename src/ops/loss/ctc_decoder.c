@@ -219,9 +219,9 @@ static size_t scratch_decoder(const Node *n) {
   return wide_scratch(n, decoder_slot_bytes(&d) * NN_SLOTS);
 }
 
-/* Each step sorts the candidates of each sample; the rest is small beside it. Of many classes, only
- * the likeliest ones, as many as beams, can extend a prefix into the next beam (beside the blank
- * and the prefix's last label). They are found for all steps at once. */
+/* Each step sorts the candidates of each sample; the rest is small beside it. Besides the blank and
+ * the prefix's last label, only the likeliest classes, as many as beams, can extend a prefix into
+ * the next beam. They are found for all steps at once. */
 static void cost_decoder(const Target *t, const Node *n, Cost *c) {
   const Type *x = &n->in[D_SCORES]->type;
   int64_t steps = x->shape[0], batch = x->shape[1], classes = x->shape[2], width = n->attr[WIDTH].i;

@@ -177,7 +177,8 @@ static Status layer_of(Error *e, const Attr *axis, const Type *x, Layer *l) {
                 shape_text(x, text));
   Status s = infer_axes(e, axis, x->rank, &l->count, axes);
   if (s != OK) return s;
-  if (l->count == 0) return fail(e, ERR_VALUE, "axis names no axis");
+  if (l->count == 0)
+    return fail(e, ERR_VALUE, "axis must name at least one axis, got an empty list");
   l->first = axes[0];
   l->outer = l->n = l->inner = 1;
   for (int i = 0; i < l->count; i++)

@@ -97,8 +97,8 @@ static void grad_log_softmax(Graph *g, const Node *n, Value *const *dy, Value **
   dx[0] = with_axis(g, n, "nn.log_softmax_grad", dy[0], &n->out[0]);
 }
 
-/* y (dy - sum dy y), with u from above: in dy it is its own transpose; in y: u (dy - sum dy y) - dy
- * sum u y. */
+/* The gradient of y (dy - sum dy y), with u from above. In dy the map is its own transpose. By y it
+ * is u (dy - sum dy y) - dy sum u y. */
 static void grad_softmax_grad(Graph *g, const Node *n, Value *const *u, Value **dx) {
   Value *dy = n->in[0], *y = n->in[1];
   dx[0] = with_axis(g, n, "nn.softmax_grad", u[0], y);

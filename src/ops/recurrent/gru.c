@@ -81,7 +81,7 @@ static void gru_chunk(void *context, int64_t chunk, void *scratch) {
   int64_t first, rows = rnn_rows_of(s, chunk, &first), u = s->units;
   size_t bytes = (size_t)u * s->size;
   Room room = {scratch, 0};
-  /* dh: state; dz: recurrent parts; dc: r h; next: its product */
+  /* gradients: dh of the state, dz of the recurrent parts, dc of r h, next of its product */
   BackSlot p = rnn_back_slot(&room, s);
   rnn_start_state(w, R_H, first, rows, p.dh);
   for (int64_t t = 0; t < s->steps; t++) {
@@ -153,9 +153,9 @@ static Status infer_gru_grad(Error *e, Node *n) {
   return OK;
 }
 
-/* Gradients of the gates as the input's product sees them (out 0) and as the recurrent product
- * does (out 1): they differ in the candidate, which the reset gate multiplies. Reset before: out
- * 1 is out 0, to be used with r h. */
+/* Gradients of the gates, for the input's product (out 0) and for the recurrent product (out 1).
+ * They differ in the candidate, which the reset gate multiplies. Reset before: out 1 is out 0, to
+ * be used with r h. */
 static void gru_row_grad(const RecurrenceChunk *w, int64_t row, int64_t t, const BackSlot *p,
                          int64_t i, bool after) {
   const Call *c = w->c;

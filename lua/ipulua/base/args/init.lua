@@ -29,9 +29,9 @@
 --   one = true          of type any, never a list: f{x} is f(x). A row of type table without list
 --                       is one value, too, if the value is an object
 --
--- Types: integer number string boolean function callable table list integers dict tensor dtype any;
--- an enumeration (the value becomes the member's name, whatever its letter case); a class (an
--- instance of it). Keep a spec in a local of its file: what is derived from it is cached by its
+-- Types: integer number string boolean function callable table list integers dict tensor dtype any.
+-- A type may also be an enumeration: the value becomes the member's name, whatever its letter case.
+-- A class takes its instances. Keep a spec in a local of its file: derived tables are cached by its
 -- identity.
 
 local blame = require "ipulua.base.blame"
@@ -79,11 +79,19 @@ local function meant(key, names)
   return require "ipulua.base.elsewhere".argument(key, names) or nearest.find(key, names)
 end
 
+-- The names that a function takes, for an error about a name that resembles none of them.
+local function taken(names)
+  if #names == 0 then return "" end
+  local most <const> = 8
+  return "; it takes " .. table.concat(names, ", ", 1, math.min(#names, most))
+    .. (#names > most and ", …" or "")
+end
+
 local function hint(key, names)
   local missing = require "ipulua.base.elsewhere".missing_argument(key)
   if missing then return missing end
   local found = meant(key, names)
-  return found and "; did you mean '" .. found .. "'?" or ""
+  return found and "; did you mean '" .. found .. "'?" or taken(names)
 end
 
 local function unknown(fname, compiled, key, value)

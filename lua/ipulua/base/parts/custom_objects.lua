@@ -115,7 +115,8 @@ local scope_rows <const> = {{"objects", "table", whole = true}}
 
 ---A scope in which names stand for own classes and functions, as `custom_objects` of load_model
 ---does for one model. When it is left, get_custom_objects gives the same as before.
----Errors: what is neither a class nor a function: `keras.utils.custom_object_scope{Twice = 2}`
+---Errors: a value that is neither a class nor a function: `keras.utils.custom_object_scope{Twice =
+---2}`
 ---@param ... any objects
 ---@return Scope
 function custom_objects.custom_object_scope(...)
@@ -166,7 +167,7 @@ local name_rows <const> = {{"object", {"table", "function"}}}
 
 ---The name that a class or function has in files: "package>name" if it was registered, else a
 ---class' own.
----Errors: what is neither: `keras.utils.get_registered_name(1)`
+---Errors: a value that is neither a class nor a function: `keras.utils.get_registered_name(1)`
 ---@param ... any object
 ---@return string?
 function custom_objects.get_registered_name(...)

@@ -1,5 +1,5 @@
--- The kinds of parts that layers take as arguments (activations, initializers, regularizers,
--- constraints …): finding them by name, showing them in a config, and declaring classes whose
+-- The kinds of parts that layers take as arguments: activations, initializers, regularizers,
+-- constraints …. Here they are found by name and shown in a config, and classes are declared whose
 -- arguments may be such parts.
 
 local args = require "ipulua.base.args"
@@ -58,7 +58,7 @@ local function known_names(module)
   return list
 end
 
----The entry that a string names; an error that offers the nearest name when there is none.
+---The entry that a string names. If there is none, an error that offers the nearest name.
 ---@param kind string
 ---@param name string
 ---@param options {prefers_class: boolean?, custom_objects: table?}?
@@ -177,7 +177,7 @@ end
 
 ---A config's entry for a part: a name or {class_name =, config =}. A part that has neither, such as
 ---a function of the script's own, stands for itself. Such a config makes the same again in this
----process; parts.written tells what a file can't hold.
+---process; parts.written finds the parts that a file can't hold.
 ---@param kind string
 ---@param part any
 ---@return any

@@ -1,6 +1,6 @@
--- What a module of Keras answers to beside its own names: the same thing under another name
--- (layers.MaxPool2D is layers.MaxPooling2D), and names of Keras that it lacks, with what to use
--- instead. Each module says which these are.
+-- Names that a module of Keras answers to beside its own. One kind are second names:
+-- layers.MaxPool2D is layers.MaxPooling2D. The other are names of Keras that the module lacks, with
+-- a replacement for each. Each module lists its own.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -13,7 +13,7 @@ local offering = {}
 ---@type table<string, table<string, string>>
 offering.names = {}
 
----Module → name → why the module lacks it, and what to use.
+---Module → name → the reason why the module lacks it, and the replacement.
 ---@type table<string, table<string, string>>
 offering.missing = {}
 

@@ -55,7 +55,7 @@ end
 local unknown <const> = "an extent that is not known yet, such as the batch"
 local make_known <const> = "keras.Input{shape =, batch_size =} makes it known"
 
--- The types of f's results, a list of structures, for symbolic tensors like those of `given`.
+-- The types of f's results, a list of structures, for symbolic tensors like the ones in `given`.
 local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
   local _ <close> = context.infer()

@@ -128,8 +128,8 @@ local function check_one(self, inputs)
 end
 
 -- input_spec = {ndim =, min_ndim =, max_ndim =, axes = {[-1] = 784}, dtype =}, an InputSpec, or a
--- list of such; takes_one = true: any tensor, but one; takes_states = true: the spec is that of the
--- first of a list.
+-- list of them. takes_one = true: one tensor of any kind. takes_states = true: the spec is for the
+-- first tensor of a list.
 local function check_spec(self, inputs)
   local c = class.of(self)
   local spec = rawget(self, "input_spec") or c.input_spec

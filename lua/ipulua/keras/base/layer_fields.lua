@@ -1,7 +1,7 @@
--- A layer's fields: what a script assigns is its own, and sublayers and variables are found in it,
--- in the order in which the fields were first assigned, whatever they held then; lists and tables
--- of them count, too. What the library keeps of a layer lies beside the fields, so that neither
--- hides the other.
+-- A layer's fields. They belong to the script that assigns them. Sublayers and variables are found
+-- in them and in their lists and tables. Their order is the one in which the fields were first
+-- assigned, with any value. The library keeps its own values of a layer beside the fields, so that
+-- neither hides the other.
 
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
@@ -225,8 +225,8 @@ local function holds_objects_of(c)
   return held
 end
 
--- Whether a value is a layer, variable or metric; and whether it is a table of a script, to be
--- looked into: other objects, and classes, are not.
+-- Whether a value is a layer, variable or metric, and whether it is a table of a script, to be
+-- looked into. Other objects and classes are not looked into.
 local function kind_of(value)
   if type(value) == "userdata" then return core.is_variable(value), false end
   local c = getmetatable(value)

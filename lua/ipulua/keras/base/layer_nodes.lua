@@ -1,4 +1,4 @@
--- What a layer's calls in functional models have: inputs, outputs and their shapes.
+-- Inputs, outputs and shapes of a layer's calls in functional models.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
@@ -9,7 +9,7 @@ local shapes = require "ipulua.keras.base.shapes"
 local kept <const> = require "ipulua.keras.base.layer_fields".get
 
 ---@class Layer
-local Layer = {} -- what the class gets of this file
+local Layer = {} -- methods that this file adds to the class
 local properties = {}
 
 local function nodes_of(self, what)
@@ -29,7 +29,7 @@ local function same_shapes(a, b)
   return shapes.equal(p, q)
 end
 
--- What a layer's calls have in common: of several calls it is nothing, or the shapes.
+-- The field of a layer's only call. Several calls have only shapes in common, or nothing.
 local function of_all_nodes(self, what, field, only_shapes)
   local nodes = nodes_of(self, what)
   local first = nodes[1][field]

@@ -34,8 +34,8 @@ local function default_initializer(dtype)
   return dtype:find("float") and "glorot_uniform" or "zeros"
 end
 
--- A function that gives a weight its first value, and how many eager ops of random numbers it
--- calls, nil for initializers of which that isn't known. Numbers are drawn as outside of steps,
+-- A function that gives a weight its first value, and the number of eager random ops that it calls.
+-- The number is nil for initializers that don't tell it. Numbers are drawn as outside of steps,
 -- also where a step that runs eagerly makes the weight.
 local function first_value(initializer, dtype, shape)
   if type(initializer) == "number" then
@@ -145,7 +145,7 @@ function properties.variables(self) return self.weights end
 -- ------------------------------------------------ values
 
 ---The values of the weights.
----Shapes: those of the weights
+---Shapes: as the weights have them
 ---@return userdata[] tensors
 function Layer:get_weights()
   local list = {}
@@ -154,7 +154,7 @@ function Layer:get_weights()
 end
 
 ---Sets the values of the weights, given in the order of get_weights().
----Shapes: those of the weights, in their order
+---Shapes: as the weights have them, in their order
 ---Errors: another number of weights, another shape: `model:set_weights{x}`
 ---@param values any[] tensors or nested lists
 function Layer:set_weights(values)

@@ -1,5 +1,5 @@
--- Fitting the shapes of labels, predictions and weights to each other, as Keras does before losses
--- and metrics; what is left to broadcasting elsewhere is an error here.
+-- Fits the shapes of labels, predictions and weights to each other, as Keras does before losses and
+-- metrics. Shapes that would only broadcast elsewhere are an error here.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

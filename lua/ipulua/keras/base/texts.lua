@@ -1,4 +1,4 @@
--- What is said to who gives a model texts: they are no tensors, and stay on the host.
+-- The message for scripts that give a model texts. Texts are no tensors, and stay on the host.
 
 local class = require "ipulua.base.class"
 local host_strings = require "ipulua.data.host_strings"

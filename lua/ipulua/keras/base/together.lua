@@ -1,5 +1,5 @@
--- What fit and evaluate agree on where a model is one of several instances': the number of steps,
--- who writes and talks, and when to stop.
+-- Agreements of fit and evaluate if a model runs on several instances. They agree on the number of
+-- steps, on the instance that writes and prints, and on when to stop.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -101,8 +101,8 @@ local function least(model, who, all)
   return total
 end
 
----The number of steps that all instances make: what find() gives, on each of them. A value that a
----script states must be the same; of a value that follows from the data the least holds.
+---The number of steps that all instances make, from find() on each of them. A value that a script
+---states must be the same; of a value that follows from the data the least holds.
 ---@param model Model
 ---@param who string
 ---@param o table {steps = what the script states, steps_name}

@@ -1,5 +1,5 @@
--- The base of callbacks, with the hooks that fit, evaluate and predict call; History; functions as
--- a callback; lists of callbacks.
+-- The base of callbacks, with the hooks that fit, evaluate and predict call. Also History,
+-- functions as a callback, and lists of callbacks.
 
 local about = require "ipulua.base.parts.about"
 local blame = require "ipulua.base.blame"

@@ -76,8 +76,8 @@ local function histogram(tag, values)
   return protobuf.bytes(5, protobuf.bytes(1, protobuf.bytes(1, tag) .. protobuf.bytes(5, proto)))
 end
 
--- A weight as pictures [pictures, height, width, channels], as Keras lays them out: columns side by
--- side, kernels of convolutions one by one; nil where that shows nothing.
+-- A weight as pictures [pictures, height, width, channels], laid out as in Keras: columns side by
+-- side, kernels of convolutions one by one. nil if that shows nothing.
 local function as_pictures(x)
   x = ops.squeeze(x)
   local rank = #x.shape

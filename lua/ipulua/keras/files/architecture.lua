@@ -65,7 +65,10 @@ local function graph_config(model)
       options = next(options) and options or nil, stage = node.stage,
       is_input = i <= #inputs_first or nil}
   end
-  for i, layer in ipairs(g.layers) do layers[i] = parts.serialize("layer", layer) end
+  for i, layer in ipairs(g.layers) do
+    layers[i] = parts.serialize("layer", layer)
+    layers[i].name = layer.name
+  end
   local watched = {}
   for i, each in ipairs(model._watched or {}) do
     watched[i] = {value = encode(each.tensor, position), metric = each.metric}
@@ -79,10 +82,12 @@ local function graph_from_config(c, config, custom_objects)
   local _ <close> = parts.making()
   local by_name, nodes = {}, {}
   for _, each in ipairs(config.layers) do
+    -- a config of the user's own may lack the name; older files have it there alone
+    local name = each.name or each.config.name
     if each.class_name == "InputLayer" then
-      by_name[each.config.name] = each.config
+      by_name[name] = each.config
     else
-      by_name[each.config.name] = parts.get("layer", each, {custom_objects = custom_objects})
+      by_name[name] = parts.get("layer", each, {custom_objects = custom_objects})
     end
   end
   for i, node in ipairs(config.nodes) do

@@ -363,7 +363,7 @@ end
 
 ---Sets everything as the newest complete checkpoint of a folder (or the one at this path) says;
 ---nothing is changed where one thing doesn't fit.
----Errors: no complete checkpoint, a file whose hash is not what its state.json says, tensors of
+---Errors: no complete checkpoint, a file with another hash than state.json has for it, tensors of
 ---other shapes or names: `ipu.train.Checkpoint{model = model}:restore("nowhere")`
 ---@param ... any dir
 ---@return string path

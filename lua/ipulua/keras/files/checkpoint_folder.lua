@@ -1,7 +1,7 @@
 -- Checkpoint folders. Each checkpoint is dir/step-000123/ with .safetensors files and state.json,
 -- which knows their SHA-256 and its own; dir/latest.json names the newest one. A folder is written
--- beside its final path, made durable and moved there in one step, and an old one goes only when
--- the new one is durable: whoever is killed at whatever moment leaves a complete one. One process
+-- beside its final path, made durable and moved there in one step. An old one goes only when the
+-- new one is durable. So a process that is killed at any moment leaves a complete one. One process
 -- writes to dir at a time: others wait, or are told whose it is.
 
 local blame = require "ipulua.base.blame"
@@ -20,7 +20,7 @@ local function read_json(path)
   local file = io.open(path, "rb")
   local text = file and file:read("a")
   if file then file:close() end
-  local ok, value = pcall(json.decode, text or "")
+  local ok, value = blame.attempt(json.decode, text or "")
   return ok and type(value) == "table" and value or nil
 end
 

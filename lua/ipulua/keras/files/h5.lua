@@ -266,7 +266,7 @@ function h5.plan(model, path, entries, o, fitted)
   if not core.file_exists(path) then
     blame.error("load_weights: there is no file '" .. path .. "'", "not_found")
   end
-  local ok, datasets, groups = pcall(reader().read, path)
+  local ok, datasets, groups = blame.attempt(reader().read, path)
   if not ok then blame.error("load_weights: " .. datasets, "value") end
   local found = find_pairs(model, datasets, groups, o)
   local path_of = {}

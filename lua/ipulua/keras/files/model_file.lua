@@ -23,18 +23,33 @@ local weights = require "ipulua.keras.files.weights"
 local model_file, methods = {}, {}
 model_file.methods = methods
 
--- The arguments of compile in a file's form. Parts that can't be written go to `lost`, in words. A
--- list stays one if an entry is left out.
-local function serialize_compiled(kind, value, lost)
-  if value == nil or type(value) == "number" or type(value) == "string"
-    or type(value) == "boolean" then
-    return value
+local scalars <const> = {["nil"] = true, number = true, string = true, boolean = true}
+
+local serialize_compiled
+
+-- Entries by output keep their places, those that are left out too. A flat list of metrics has the
+-- others alone.
+local function serialize_list(kind, list, lost)
+  local out, last, by_output = {}, 0, kind == "loss"
+  for key, each in pairs(list) do
+    last = math.type(key) == "integer" and math.max(last, key) or last
+    by_output = by_output or args.is_plain(each) and not each.class_name
   end
+  for i = 1, last do
+    local each = serialize_compiled(kind, list[i], lost)
+    if each == nil and by_output then each = json.null end
+    out[#out + 1] = each
+  end
+  return out
+end
+
+-- The arguments of compile in a file's form. Parts that can't be written go to `lost`, in words.
+function serialize_compiled(kind, value, lost)
+  if scalars[type(value)] or rawequal(value, json.null) then return value end
   if args.is_plain(value) then
-    local out = {}
+    local out = serialize_list(kind, value, lost)
     for _, key in ipairs(nest.keys(value)) do
-      local each = serialize_compiled(kind, value[key], lost)
-      if math.type(key) == "integer" then out[#out + 1] = each else out[key] = each end
+      if math.type(key) ~= "integer" then out[key] = serialize_compiled(kind, value[key], lost) end
     end
     return out
   end

@@ -1,4 +1,4 @@
--- What a training run is made of besides weights and optimizer: metrics, states of layers and
+-- The state of a training run besides weights and optimizer: metrics, states of layers and
 -- callbacks, random numbers, the position in the dataset. Tensors by name, and a table that JSON
 -- can hold.
 

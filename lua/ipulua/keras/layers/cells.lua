@@ -312,7 +312,7 @@ function StackedRNNCells:get_initial_state(batch_size, dtype)
   return states
 end
 
--- How many states a cell has; one of cells has those of all.
+-- The number of states of a cell. Stacked cells have the states of all their cells.
 local function state_count(cell)
   if not class.is_a(cell, StackedRNNCells) then
     return type(cell.state_size) == "table" and #cell.state_size or 1

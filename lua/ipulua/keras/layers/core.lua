@@ -68,7 +68,7 @@ local SerialDense = declare("SerialDense", weight_arguments.with_kernel(
     says = "changes no number; in how many parts"},
   {"serialization_dimension", "string", choices = {"input_columns", "input_rows_kernel_columns",
     "kernel_rows"},
-    says = "changes no number; what is cut"},
+    says = "the part that is cut; changes no number"},
   {"activation", "activation"}), Dense)
 
 local serial_names <const> = {

@@ -124,7 +124,7 @@ local function each_batch(given, visit)
   end
   if args.is_list(given) then given = core.tensor(given) end
   if not args.is_tensor(given) or type(given) == "table" then
-    blame.error("adapt: a tensor, a list or a dataset is wanted, got " .. args.describe(given),
+    blame.error("adapt: expected a tensor, a list or a dataset, got " .. args.describe(given),
       "type")
   end
   visit(given)
@@ -200,7 +200,7 @@ function Discretization:call(x)
 end
 
 ---Class numbers as vectors of 0 and 1, or counted. With output_mode "count" a call takes
----count_weights, what each number counts: `layer(x, {count_weights = w})`.
+---count_weights, the weight of each number: `layer(x, {count_weights = w})`.
 ---@class CategoryEncoding: Layer
 local CategoryEncoding = Layer.declare("CategoryEncoding", {
   {"num_tokens", "integer", range = "[1, inf)"},

@@ -1,5 +1,6 @@
 -- Hashing: words and whole numbers in bins, without a vocabulary. Strings stay on the host, so it
--- is no layer of a model: it is called with strings or numbers, and gives a tensor for one.
+-- is no layer of a model. It is called with strings or numbers, before the model, and gives it a
+-- tensor.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -8,6 +9,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local encode = require "ipulua.keras.layers.embedding".encode
 local hashes = require "ipulua.keras.preprocessing.hashes"
+local host_strings = require "ipulua.data.host_strings"
 local modes = require "ipulua.keras.layers.token_modes"
 local ops = require "ipulua.ops"
 local strings = require "ipulua.keras.layers.strings"
@@ -16,7 +18,7 @@ local layers = {}
 
 local rows <const> = {
   {"num_bins", "integer", range = "[1, 2147483647]", says = "number of bins"},
-  {"mask_value", {"string", "integer"}, optional = true, says = "what gets bin 0 alone"},
+  {"mask_value", {"string", "integer"}, optional = true, says = "value with bin 0 to itself"},
   {"salt", {"integer", "integers"}, optional = true, says = "key of SipHash-2-4"},
   modes.row("int", {"int", "one_hot", "multi_hot", "count"}),
 }
@@ -78,13 +80,10 @@ end
 
 -- Integers of a tensor, which has its values at once.
 local function values_of(x)
-  if type(x) == "table" and args.is_tensor(x) then
-    blame.error(string.format("Hashing: strings or integers are wanted, got %s; it is called "
-      .. "before the model, in a dataset ds:map(hashing)", args.describe(x)), "type")
-  end
+  host_strings.want_values("Hashing", x)
   if not args.is_tensor(x) or x.dtype == "uint8" and #x.shape == 1 then return x end
   if not x.dtype:find("int") then
-    blame.error("Hashing: strings or integers are wanted, got " .. args.describe(x), "type")
+    blame.error("Hashing: expected strings or integers, got " .. args.describe(x), "type")
   end
   return #x.shape == 0 and x:item() or x:totable()
 end

@@ -165,8 +165,8 @@ local function pixels(images, y, x, fill_mode, fill_value)
   return ops.where(ops.expand_dims(inside, -1), values, fill_value)
 end
 
--- Each output pixel (row i, column j) is read at m0 j + m1 i + m2 (column), m3 j + m4 i + m5 (row);
--- m: lists of [batch, 1] tensors or numbers.
+-- The output pixel at row i, column j is read at column m0 j + m1 i + m2 and row m3 j + m4 i + m5.
+-- m is a list of [batch, 1] tensors or numbers.
 local function transform(layer, images, m)
   local batch, height, width, channels = table.unpack(images.shape)
   local rows, columns = {}, {}
@@ -302,6 +302,26 @@ function RandomContrast:augmented(x)
   return (x - mean) * ops.cast(scale, x.dtype) + mean
 end
 
+---In training a random share of the range of values is added to each image, which stays in the
+---range.
+---@class RandomBrightness: Layer
+local RandomBrightness = declare("RandomBrightness", {
+  {"factor", {"number", "list"}, range = "[-1, 1]",
+    says = "share of the range, either way; or {lower, upper}"},
+  {"value_range", "list", {0, 255}, says = "{least, greatest} value"},
+  seed_row,
+})
+function RandomBrightness:setup()
+  rawset(self, "shares", range_of(self, "factor", self.factor))
+  rawset(self, "values", range_of(self, "value_range", self.value_range))
+end
+RandomBrightness.call = augment
+function RandomBrightness:augmented(x)
+  local low, high = table.unpack(self.values)
+  local share = ops.reshape(draw(self.shares, x.shape[1], self.seed), {x.shape[1], 1, 1, 1})
+  return ops.clip_by_value(x + ops.cast(share * (high - low), x.dtype), low, high)
+end
+
 -- One image is a batch of one.
 local function of_one(call)
   return function(self, x, options)
@@ -340,6 +360,9 @@ about.say("layers", {
     is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
   {"RandomContrast", section = "Pictures", sample = "RandomContrast(0.2)", input = {2, 6, 6, 3},
     wrong = "RandomContrast(-1)",
+    is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
+  {"RandomBrightness", section = "Pictures", sample = "RandomBrightness(0.2)",
+    input = {2, 6, 6, 3}, wrong = "RandomBrightness(2)",
     is = "[batch, rows, cols, channels] → [batch, rows, cols, channels]"},
 }, layers)
 

@@ -67,7 +67,7 @@ end
 
 -- ------------------------------------------------ batch
 
----By mean and variance of the batch in training, by their moving averages otherwise.
+---Normalises by mean and variance of the batch in training, otherwise by their moving averages.
 ---@class BatchNormalization: Layer
 local BatchNormalization = declare("BatchNormalization", {
   {"axis", {"integer", "integers"}, -1}, {"momentum", "number", 0.99, range = "[0, 1]"},
@@ -135,7 +135,7 @@ end
 
 -- ------------------------------------------------ layer
 
----By mean and variance over axes of each sample.
+---Normalises by mean and variance over axes of each sample.
 ---@class LayerNormalization: Layer
 local LayerNormalization = declare("LayerNormalization",
   rows_of({"axis", {"integer", "integers"}, -1, check = function(axis)
@@ -197,7 +197,7 @@ local groups_row <const> = {"groups", "integer", 32, of = "integer ≥ 1, or -1"
   if n < -1 or n == 0 then return "must be positive or -1, got " .. n end
 end}
 
----By mean and variance over space of groups of channels of each sample.
+---Normalises groups of channels by their mean and variance over space, each sample by itself.
 ---@class GroupNormalization: Layer
 local GroupNormalization = declare("GroupNormalization", rows_of(groups_row,
   {"axis", "integer", optional = true}, {"epsilon", "number", 0.001, range = "[0, inf)"},
@@ -229,7 +229,7 @@ function GroupNormalization:call(x)
     epsilon = self.epsilon, strided_channel_grouping = self.strided_channel_grouping})
 end
 
----By mean and variance over space of each channel of each sample.
+---Normalises each channel of each sample by its mean and variance over space.
 ---@class InstanceNormalization: Layer
 local InstanceNormalization = declare("InstanceNormalization",
   rows_of({"channels_axis", "integer", -1},
@@ -243,7 +243,7 @@ function InstanceNormalization:call(x)
   return ops.nn.instance_norm(x, gamma, beta, {channels_axis = axis, epsilon = self.epsilon})
 end
 
----Each vector along an axis scaled to length 1.
+---Scales each vector along an axis to length 1.
 ---@class UnitNormalization: Layer
 local UnitNormalization = declare("UnitNormalization", {{"axis", {"integer", "integers"}, -1}})
 function UnitNormalization:call(x) return ops.nn.l2_normalize(x, {axis = self.axis}) end
@@ -264,7 +264,7 @@ local function as_values(value)
   return args.is_tensor(value) and value or core.tensor(value)
 end
 
--- What was given stands along the kept axes, in their order in the input.
+-- A given value has the kept axes, in their order in the input.
 local function along_axes(self, value, shape)
   local axes, extents, places = axes_of(self, #shape), {}, {}
   if #value.shape == 0 or #value.shape > #axes then return value end

@@ -328,8 +328,8 @@ local function is_fused(self, options)
     and (self.recurrent_dropout == 0 or not options.training)
 end
 
--- The output of the last step, which is the state; with a mask the state may be an initial one that
--- was never an output, or the output 0.
+-- The output of the last step, which is the state. With a mask the state may be an initial state
+-- that was never an output, or the output may be 0.
 local function last_of(sequence, states, mask)
   return mask and step_of(sequence, sequence.shape[2] - 1) or states[1]
 end

@@ -9,6 +9,7 @@ local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
 local hashes = require "ipulua.keras.preprocessing.hashes"
+local host_strings = require "ipulua.data.host_strings"
 local modes = require "ipulua.keras.layers.token_modes"
 local nearest = require "ipulua.nearest"
 local ops = require "ipulua.ops"
@@ -21,6 +22,7 @@ local bytes_at_once <const> = 4096 -- that string.char takes
 -- A text, of a string or of its bytes, as datasets of texts have them.
 local function as_text(who, value)
   if type(value) == "string" then return value end
+  host_strings.want_values(who, value)
   if core.is_tensor(value) and value.dtype == "uint8" and #value.shape == 1 then
     local bytes, parts = value:totable(), {}
     for i = 1, #bytes, bytes_at_once do
@@ -223,6 +225,7 @@ end
 local function inverted(self, x)
   local list = self:get_vocabulary()
   local function word(i) return list[i + 1] or self.oov_token end
+  host_strings.want_values("StringLookup", x)
   if not core.is_tensor(x) then
     blame.error("StringLookup: with 'invert' expected numbers, got " .. args.describe(x), "type")
   end

@@ -1,5 +1,5 @@
--- The output modes of layers that number words and values, and the weights of "tf_idf": each word
--- counts as much as it is rare among the documents.
+-- The output modes of layers that number words and values, and the weights of "tf_idf". The rarer a
+-- word is among the documents, the more it counts.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

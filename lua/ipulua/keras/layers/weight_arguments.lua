@@ -1,5 +1,5 @@
 -- Weights as a layer's arguments describe them: kernel_initializer, kernel_regularizer and
--- kernel_constraint are those of the weights of kind "kernel".
+-- kernel_constraint are for the weights of kind "kernel".
 
 local weight_arguments = {}
 

@@ -314,7 +314,14 @@ end
 -- ------------------------------------------------ intersection over union
 
 ---@class MeanIoU: Metric
-local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", range = "[1, inf)"}})
+local MeanIoU = base.declare("MeanIoU", {{"num_classes", "integer", range = "[1, inf)"},
+  {"ignore_class", "integer", optional = true, by_name = true,
+    says = "a label whose pairs don't count"},
+  {"sparse_y_true", "boolean", true, by_name = true,
+    says = "whether labels are class numbers; else scores of the classes, in `axis`"},
+  {"sparse_y_pred", "boolean", true, by_name = true,
+    says = "whether predictions are class numbers; else scores of the classes, in `axis`"},
+  {"axis", "integer", -1, by_name = true}})
 confusion.classes.MeanIoU = MeanIoU
 
 function MeanIoU:setup()
@@ -324,13 +331,21 @@ end
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function MeanIoU:update_state(y_true, y_pred, sample_weight)
-  y_true, y_pred = base.as_tensor(y_true, "int32"), base.as_tensor(y_pred, "int32")
+  local function classes(x, sparse)
+    if sparse then return base.as_tensor(x, "int32") end
+    return ops.argmax(base.as_tensor(x, "float32"), {axis = self.axis})
+  end
+  y_true, y_pred = classes(y_true, self.sparse_y_true), classes(y_pred, self.sparse_y_pred)
   local count = y_pred.size
   local truth = ops.cast(ops.one_hot(ops.reshape(y_true, {count}), self.num_classes), self.dtype)
   local guess = ops.cast(ops.one_hot(ops.reshape(y_pred, {count}), self.num_classes), self.dtype)
   sample_weight = base.weight_of(sample_weight)
   if sample_weight ~= nil then
     truth = truth * ops.reshape(base.as_tensor(sample_weight, self.dtype), {count, 1})
+  end
+  if self.ignore_class ~= nil then
+    local counts = ops.not_equal(ops.reshape(y_true, {count, 1}), self.ignore_class)
+    truth = ops.where(counts, truth, 0)
   end
   self.total_cm:assign_add(ops.matmul(truth, guess, {transpose_a = true}))
 end

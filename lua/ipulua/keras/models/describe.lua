@@ -60,7 +60,7 @@ function describe.model(model, expand_nested)
   local rows = {}
   local is_sequential = model._stack ~= nil
   local functional = model._graph ~= nil and not is_sequential
-  local ok, stages = pcall(assignment.stages, model)
+  local ok, stages = blame.attempt(assignment.stages, model)
   local stage_of = {}
   for _, entry in ipairs(ok and stages and model:get_pipeline_stage_assignment() or {}) do
     stage_of[entry.layer] = entry.pipeline_stage
@@ -69,7 +69,7 @@ function describe.model(model, expand_nested)
     local is_built = layer.built or #layer.weights > 0
     rows[i] = {
       name = layer.name, class = class.of(layer).__name, output_shape = output_shape(model, layer),
-      built = is_built,
+      built = is_built, trainable = layer.trainable,
       params = (sizes(layer.weights)), connected_to = functional and connections(model, layer)
       or nil, stage = stage_of[layer],
     }
@@ -89,7 +89,7 @@ end
 
 -- Cycles of a run and bytes of each layer, where the model can be priced: its inputs have shapes.
 local function add_prices(model, description)
-  local ok, price = pcall(function()
+  local ok, price = blame.attempt(function()
     local _ <close> = pricing.draw_nothing()
     return (model:priced{})
   end)
@@ -117,6 +117,7 @@ local rows <const> = {
   {"print_fn", "callable", optional = true},
   {"style", "string", optional = true, choices = {"classic", "modern"}}, {"ipu", "boolean", false},
   {"columns", "integer", optional = true}, {"expand_nested", "boolean", false},
+  {"show_trainable", "boolean", false, says = "a column that says which layers train"},
 }
 
 -- Where columns end: shares of the line or characters, rising.
@@ -134,11 +135,11 @@ local function check_positions(positions, count)
 end
 
 ---Prints the table of layers. Options: line_length, positions, style, ipu, print_fn, expand_nested
----(the layers of models in this one, too).
+---(the layers of models in this one, too), show_trainable (Y or N for each layer).
 ---Units: line_length in characters; with ipu = true cycles of the chip's clock, memory in bytes
 ---Errors: an unknown option, a model that is not built: `model:summary{widths = 3}`,
 ---`keras.Sequential{keras.layers.Dense(1)}:summary()`
----@param ... any {line_length, positions, style, ipu, print_fn, expand_nested}
+---@param ... any {line_length, positions, style, ipu, print_fn, expand_nested, show_trainable}
 function methods:summary(...)
   local a = args.check("summary", rows, ...)
   if not self.built then

@@ -54,7 +54,8 @@ local function classes_of(model)
 end
 
 ---The same architecture with new weights.
----Errors: what is no model, a class that can't be described: `keras.models.clone_model(1)`
+---Errors: an argument that is no model, a class that can't be described:
+---`keras.models.clone_model(1)`
 ---@param ... any model
 ---@return Model
 function models.clone_model(...)
@@ -64,7 +65,8 @@ function models.clone_model(...)
 end
 
 ---The model that a config describes, as model:get_config() gave it, with new weights.
----Errors: what is no config, a class that isn't known: `keras.models.model_from_config(1)`
+---Errors: an argument that is no config, a class that isn't known:
+---`keras.models.model_from_config(1)`
 ---@param config table
 ---@param objects table? {custom_objects = {name = class}}, or that table itself
 ---@return Model
@@ -83,8 +85,8 @@ end
 local save_rows <const> = {{"model", Model}, {"path", "string"}}
 
 ---Writes a model to a file, as model:save(path) does.
----Errors: what is no model, a path that model:save refuses:
----`keras.models.save_model(1, "m.safetensors")`
+---Errors: an argument that is no model, a path that model:save refuses: `keras.models.save_model(1,
+---"m.safetensors")`
 function models.save_model(...)
   local a = args.check("save_model", save_rows, ...)
   a.model:save(a.path)

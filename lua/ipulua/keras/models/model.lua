@@ -86,7 +86,7 @@ end
 
 -- ------------------------------------------------ structure
 
--- Those of the graph, then those in the fields.
+-- The graph's layers, then the layers in the fields.
 function Model:sublayers()
   return layer_fields.join(self._graph and self._graph.layers or {}, Layer.sublayers(self))
 end
@@ -318,8 +318,8 @@ Model.autocast, Model.call_options = false, {}
 
 ---The mask of the outputs of a functional model; nil of others, whose call alone knows it.
 ---Shapes: inputs [batch, ...], mask [batch, steps]
----Errors: what a call says:
----`keras.Sequential{keras.layers.Dense(1, {input_shape = {3}})}:compute_mask(1)`
+---Errors: as of a call: `keras.Sequential{keras.layers.Dense(1, {input_shape =
+---{3}})}:compute_mask(1)`
 ---@param inputs any tensor or table of tensors
 ---@param mask any tensor, or nil
 function Model:compute_mask(inputs, mask)
@@ -386,7 +386,7 @@ end
 -- ------------------------------------------------ weights in files
 
 ---The values of the weights.
----Shapes: those of the weights
+---Shapes: as the weights have them
 ---Errors: a model that is not built, whose weights are still to be made:
 ---`keras.Sequential{keras.layers.Dense(1)}:get_weights()`
 ---@return userdata[] tensors

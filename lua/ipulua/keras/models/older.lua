@@ -1,5 +1,5 @@
--- The pipelined models of earlier releases: the stages and the pipeline's arguments go to the
--- constructor, and a step is a run of the pipeline, gradient_accumulation_count micro-batches.
+-- The pipelined models of earlier releases. The constructor takes the stages and the pipeline's
+-- arguments. A step is a run of the pipeline over gradient_accumulation_count micro-batches.
 -- Beneath they are the models of today.
 
 local args = require "ipulua.base.args"

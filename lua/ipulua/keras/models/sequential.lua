@@ -115,7 +115,8 @@ local function forget_calls(g)
 end
 
 ---Appends a layer.
----Errors: what is no layer, a layer that can't take what the last one gives: `model:add(1)`
+---Errors: an argument that is no layer, a layer that can't take the last one's output:
+---`model:add(1)`
 ---@param layer Layer
 function Sequential:add(layer)
   if KerasTensor.is(layer) then
@@ -213,7 +214,7 @@ local function relax(self, leaf)
   if not shape then return end
   local from = input.Input{batch_shape = shape, dtype = former.inputs[1].dtype,
     name = former.inputs[1].layer.name}
-  local ok = pcall(function()
+  local ok = blame.attempt(function()
     local x = from
     for _, layer in ipairs(self._stack) do x = connect(layer, x) end
     forget_calls(former)

@@ -11,7 +11,7 @@
 --              each
 --
 -- A row with nested = {row, …} is a model as a layer, whose layers are drawn inside it.
--- output_shape is a list of extents (-1: unknown), a list of such lists, or a text; what is missing
+-- output_shape is a list of extents (-1: unknown), a list of such lists, or a text. A missing value
 -- prints as `?`: a summary never fails. With connected_to in a row (or functional = true) there is
 -- a column for it.
 
@@ -83,15 +83,21 @@ local function is_functional(description, rows)
   return false
 end
 
--- The columns of {ipu = true}: header, width in the classic table, share of the modern one, field
--- of a row.
+-- The columns of {show_trainable = true} and {ipu = true}: header, width, field of a row.
+local trainable_columns <const> = {{"Trainable", 11, "trainable"}}
 local ipu_columns <const> = {
   {"Stage", 7, "stage"}, {"Cycles", 14, "cycles"}, {"Bytes", 14, "bytes"}, {"Stash", 7, "stash"},
 }
 
-local function show_ipu_field(row, column)
+local function more_columns(options)
+  local list = options.show_trainable and table.move(trainable_columns, 1, 1, 1, {}) or {}
+  return options.ipu and table.move(ipu_columns, 1, #ipu_columns, #list + 1, list) or list
+end
+
+local function show_more(row, column)
   local value = row[column[3]]
   if value == nil then return "-" end
+  if type(value) == "boolean" then return value and "Y" or "N" end
   return show_count(value, "modern")
 end
 
@@ -102,9 +108,10 @@ local function classic_layout(functional, options)
   local ends = options.positions or (functional and {.33, .55, .67, 1.} or {.45, .85, 1.})
   if ends[#ends] <= 1 then ends = text_columns.column_ends(width, ends) end
   local headers = {"Layer (type)", "Output Shape", "Param #", functional and "Connected to" or nil}
-  if options.ipu then
+  local more = more_columns(options)
+  if #more > 0 then
     ends = table.move(ends, 1, #headers, 1, {})
-    for _, column in ipairs(ipu_columns) do
+    for _, column in ipairs(more) do
       headers[#headers + 1] = column[1]
       ends[#ends + 1] = ends[#ends] + column[2]
     end
@@ -134,8 +141,8 @@ local function classic_row(out, row, functional, options, ends, depth)
     show_params(row, "classic")}
   local inputs = connections(row)
   if functional then fields[4] = tostring(inputs[1] or "") end
-  if options.ipu then
-    for _, column in ipairs(ipu_columns) do fields[#fields + 1] = show_ipu_field(row, column) end
+  for _, column in ipairs(more_columns(options)) do
+    fields[#fields + 1] = show_more(row, column)
   end
   local width, moved = ends[#ends], {}
   for i, stop in ipairs(ends) do moved[i] = math.max(stop - (depth > 0 and depth + 1 or 0), 1) end
@@ -199,14 +206,14 @@ local function modern_widths(width, shares)
   return widths
 end
 
--- Widths of the columns of {ipu = true}, with spaces: as they are or, if the window is too narrow,
--- as their numbers need.
-local function ipu_widths(rows, room)
+-- Widths of more columns, with spaces: as they are or, if the window is too narrow, as their
+-- numbers need.
+local function more_widths(more, rows, room)
   local wide, narrow, sum = {}, {}, 0
-  for i, column in ipairs(ipu_columns) do
+  for i, column in ipairs(more) do
     wide[i], narrow[i] = column[2], #column[1] + 2
     for _, row in ipairs(rows) do
-      narrow[i] = math.max(narrow[i], #show_ipu_field(row, column) + 2)
+      narrow[i] = math.max(narrow[i], #show_more(row, column) + 2)
     end
     sum = sum + wide[i] + 1
   end
@@ -222,8 +229,8 @@ local function modern_layout(functional, options, rows)
   end
   local columns = options.columns or terminal.columns()
   local width = options.line_length or math.min(widest, columns - 4)
-  local added = options.ipu
-    and ipu_widths(rows, options.line_length and math.huge or columns - width) or {}
+  local more = more_columns(options)
+  local added = more_widths(more, rows, options.line_length and math.huge or columns - width)
   if not options.line_length then
     local sum = 0
     for _, each in ipairs(added) do sum = sum + each + 1 end
@@ -240,11 +247,11 @@ local function modern_layout(functional, options, rows)
   if #added > 0 and not options.positions then -- a number is not broken where a name can be
     local need = #headers[3]
     for _, row in ipairs(rows) do need = math.max(need, #show_params(row, "modern")) end
-    local more = math.min(math.max(need - widths[3], 0), math.max(widths[1] - 8, 0))
-    widths[1], widths[3] = widths[1] - more, widths[3] + more
+    local taken = math.min(math.max(need - widths[3], 0), math.max(widths[1] - 8, 0))
+    widths[1], widths[3] = widths[1] - taken, widths[3] + taken
   end
   for i, each in ipairs(added) do
-    headers[#headers + 1], right[#headers + 1] = ipu_columns[i][1], true
+    headers[#headers + 1], right[#headers + 1] = more[i][1], true
     widths[#widths + 1] = each - 2
   end
   return headers, right, widths
@@ -281,8 +288,8 @@ local function modern_fields(row, functional, options, depth)
     for i, input in ipairs(connections(row)) do inputs[i] = tostring(input) end
     fields[4] = #inputs > 0 and table.concat(inputs, ", ") or "-"
   end
-  if options.ipu then
-    for _, column in ipairs(ipu_columns) do fields[#fields + 1] = show_ipu_field(row, column) end
+  for _, column in ipairs(more_columns(options)) do
+    fields[#fields + 1] = show_more(row, column)
   end
   return fields
 end
@@ -292,7 +299,7 @@ local function modern_total(name, count, bytes)
     summary.show_bytes(bytes or 4 * count))
 end
 
--- A row, and those of the layers inside it.
+-- A row, and the rows of the layers inside it.
 local function put_modern_row(out, row, functional, options, widths, right, depth)
   put_cells(out, modern_fields(row, functional, options, depth), widths, right, "│")
   for _, inner in ipairs(row.nested or {}) do
@@ -328,8 +335,8 @@ local function modern_lines(description, options)
 end
 
 ---The lines of a model's summary. Options: style "classic" or "modern" (terminal.style() by
----default), line_length, positions, ipu = true for stage, cycles, bytes and stash, columns of the
----terminal.
+---default), line_length, positions, show_trainable, ipu = true for stage, cycles, bytes and stash,
+---columns of the terminal.
 ---@param description table see the head of this file
 ---@param options table?
 ---@return string[]

@@ -1,6 +1,6 @@
--- A node's attributes, as its operator's page has them at the file's opset. What the page doesn't
--- name is refused, and so is what the file gives and nobody reads: a setting that is passed over
--- would make the numbers wrong.
+-- A node's attributes, as its operator's page has them at the file's opset. An attribute that the
+-- page doesn't name is refused. So is one that nothing reads: a setting that is passed over would
+-- make the numbers wrong.
 
 local schemas = require "ipulua.keras.onnx.schemas"
 local tools = require "ipulua.keras.onnx.tools"

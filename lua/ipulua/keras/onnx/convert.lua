@@ -40,8 +40,8 @@ end
 function convert.square(g, x) return g:emit("Mul", {x[1], x[1]}) end
 function convert.rsqrt(g, x) return g:emit("Reciprocal", {g:emit("Sqrt", {x[1]})}) end
 
--- With u = e^x rounded: (u - 1) x / log u, whose errors cancel; where u is 1 that is x, and where
--- u - 1 is -1 or infinite itself.
+-- With u = e^x rounded, the result is (u - 1) x / log u, whose errors cancel. If u is 1, it is x.
+-- If u - 1 is -1 or infinite, it is u - 1.
 function convert.expm1(g, x)
   local one, u = like(g, x[1], 1), g:emit("Exp", {x[1]})
   local d, log = g:emit("Sub", {u, one}), g:emit("Log", {u})

@@ -1,4 +1,4 @@
--- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are those of
+-- ONNX files: the messages that a model is made of, to bytes and back. Field numbers are as in
 -- onnx.proto.
 
 local blame = require "ipulua.base.blame"
@@ -195,7 +195,7 @@ local VERSION_KEY <const> = 1 << 3
 -- The outermost message. Every writer begins with the version of the format, field 1: a file that
 -- doesn't is something else.
 local function read_model(data, what)
-  local ok, model = pcall(protobuf.fields, data, what)
+  local ok, model = blame.attempt(protobuf.fields, data, what)
   if ok and model[7] then return model end
   if not ok and data:byte(1) == VERSION_KEY then error(model, 0) end
   blame.error(what .. ": this is no ONNX model", "value")

@@ -1,6 +1,6 @@
 -- keras.onnx.import: an ONNX file as a Keras model. Its graph is one layer, which runs the nodes
--- (interpret.lua) when it is called; its float tensors are the layer's weights, so the model can be
--- trained on.
+-- (interpret.lua) when it is called. Its float tensors are the layer's weights, so the model can be
+-- trained further.
 
 local args = require "ipulua.base.args"
 local attributes = require "ipulua.keras.onnx.attributes"
@@ -100,7 +100,7 @@ local function run_node(n, x)
   local a, check_read = attributes.reader(n)
   check_sizes(n, x)
   local former <const> = blame.last
-  local results = table.pack(pcall(interpret[n.op], x, a, n))
+  local results = table.pack(blame.attempt(interpret[n.op], x, a, n))
   if results[1] then
     check_read()
     for i = 2, results.n do

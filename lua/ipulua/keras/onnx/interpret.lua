@@ -1,7 +1,7 @@
--- What ONNX's nodes compute, in our ops: interpret[op_type](x, a, n) → results. x are the operands
--- (nil where one is left out), a the attributes (attributes.lua), n the node. Shapes and axes given
--- as operands are known while a model is traced. Here: element by element, reductions, products;
--- interpret_shapes, interpret_nn and interpret_recurrent have the others.
+-- ONNX's nodes in terms of the library's ops: interpret[op_type](x, a, n) → results. x are the
+-- operands (nil where one is left out), a the attributes (attributes.lua), n the node. Shapes and
+-- axes given as operands are known while a model is traced. Here: element by element, reductions,
+-- products; interpret_shapes, interpret_nn and interpret_recurrent have the others.
 
 local core = require "ipulua.core"
 local format = require "ipulua.keras.onnx.format"

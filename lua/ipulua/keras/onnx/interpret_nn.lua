@@ -170,9 +170,9 @@ end
 
 local MAX_STEPS <const> = 4096 -- of a fold: each is an op
 
--- What windows make of images (channels last) by join(a, b), which takes and gives as many tensors
--- as `images` has: axis by axis, the last one first, so that of the elements of a window the
--- earlier one is a's.
+-- Joins the elements of each window of images (channels last) by join(a, b), which takes and gives
+-- as many tensors as `images` has. Axes are joined one by one, the last one first. a has the
+-- earlier elements of a window, b the next one.
 local function fold(n, images, w, join)
   for i = #w.size, 1, -1 do
     local extent, step, d = images[1].shape[i + 1], w.strides[i], w.dilations[i]

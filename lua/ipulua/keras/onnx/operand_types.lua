@@ -1,6 +1,6 @@
 -- Conversions for operand types that ONNX's operators don't take at opset 17, or compute less
--- exactly than the op does: bytes, bool, halves, and float64 where an operator has its numbers in
--- float32 attributes.
+-- exactly than the op does. They are bytes, bool, halves, and float64 if an operator has its
+-- numbers in float32 attributes.
 
 local tools = require "ipulua.keras.onnx.tools"
 

@@ -1,5 +1,5 @@
--- What ONNX's pages say of the operators that keras.onnx.import knows, version by version (the key:
--- since which opset), as spec/support/onnx_schemas.py writes it, which says how a line is read.
+-- Facts of ONNX's pages about the operators that keras.onnx.import knows. The keys are the opsets
+-- since which they hold. spec/support/onnx_schemas.py writes this file, and explains its lines.
 -- attributes.lua reads it.
 
 return {

@@ -1,5 +1,5 @@
--- What a model computes, as a list of ops: its call is traced once; where the batch is open, twice
--- with different batches, so that what depends on it shows.
+-- A model's computation as a list of ops. Its call is traced once. If the batch is open, it is
+-- traced twice with different batches, which shows the values that depend on the batch.
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"

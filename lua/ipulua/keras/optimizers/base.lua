@@ -1,6 +1,6 @@
--- What an optimizer is: hyperparameters, slots beside the variables, and an update made of ops. The
+-- An optimizer has hyperparameters, slots beside the variables, and an update made of ops. The
 -- number of updates and the learning rate are variables, so that compiled programs see changes of
--- both; changing another hyperparameter raises `version`, which makes models compile anew.
+-- both. Changing another hyperparameter raises `version`, which makes models compile anew.
 
 local about = require "ipulua.base.parts.about"
 local args = require "ipulua.base.args"
@@ -42,6 +42,7 @@ local common_rows <const> = {
   {"weight_decay", "number", optional = true}, {"use_ema", "boolean", false},
   {"ema_momentum", "number", 0.99, range = "[0, 1]"},
   {"ema_overwrite_frequency", "integer", optional = true, range = "[1, inf)"},
+  {"state_dtype", "string", optional = true, choices = {"float32", "float64"}},
 }
 
 ---A new kind of optimizer: rows of its arguments, the learning rate first.
@@ -107,6 +108,10 @@ function Optimizer:__newindex(key, value)
   if key == "learning_rate" or key == "lr" then return set_learning_rate(self, value) end
   local kind = hyper and rawget(self, "_kinds")[key]
   if kind then
+    if key == "state_dtype" and self._made > 0 and value ~= hyper[key] then
+      blame.error(self.name .. ": 'state_dtype' can't be changed once there is state: make another "
+        .. "optimizer", "failed_precondition")
+    end
     hyper[key] = as_kind(value, kind)
     rawset(self, "version", self.version + 1)
     return
@@ -114,9 +119,9 @@ function Optimizer:__newindex(key, value)
   rawset(self, key, value)
 end
 
--- A learning rate may itself be a table (a schedule's configuration), so a single table of
--- arguments is told apart here: `SGD{0.01, momentum = 0.9}` has the rate in the first position,
--- `SGD{momentum = 0.9}` none.
+-- A learning rate may itself be a table, a schedule's configuration. So a single table of arguments
+-- is told apart here. `SGD{0.01, momentum = 0.9}` has the rate in the first position, `SGD{momentum
+-- = 0.9}` has none.
 local function spread(first, ...)
   if select("#", ...) > 0 or not args.is_plain(first) or first.class_name then return first, ... end
   local given, named = table.move(first, 1, #first, 1, {}), {}
@@ -192,10 +197,15 @@ end
 
 -- ------------------------------------------------ slots
 
--- In which an update is computed, and slots are kept: the variable's dtype, or float32 where
--- is_wide is set.
+local bytes <const> = {float64 = 8, float32 = 4, float16 = 2, bfloat16 = 2}
+
+---In which an update of a variable is computed, and its slots are kept: the variable's dtype, or
+---state_dtype where that is wider.
+---@param v userdata
+---@return string
 function Optimizer:dtype_of(v)
-  return rawget(self, "is_wide") and "float32" or v.dtype
+  local least = self.state_dtype or rawget(self, "is_wide") and "float32"
+  return least and bytes[v.dtype] and bytes[least] > bytes[v.dtype] and least or v.dtype
 end
 
 ---A variable's value as an update computes with it.
@@ -211,9 +221,8 @@ end
 
 local name_row <const> = {"name", "string"}
 
--- _slots (by identity) live as long as something that stands for their variable, which is what
--- _owners has them by; _weights are those that live, in the order of making, with holes where
--- others were.
+-- _slots (by identity) live as long as an object that stands for their variable, the key of
+-- _owners. _weights are the live ones in the order of making, with holes in place of the others.
 local function note_weight(self, v)
   if self._made >= self._compact_at then
     local list = self:list_weights()
@@ -223,6 +232,14 @@ local function note_weight(self, v)
   end
   rawset(self, "_made", self._made + 1)
   self._weights[self._made] = v
+end
+
+-- mean_of_squares: the name of the slot, in classes that divide by its root plus epsilon.
+local function warn_of_squares(self, v)
+  if rawget(self, "_has_warned") then return end
+  rawset(self, "_has_warned", true)
+  rules.warn_of_squares(self.name, v, self.epsilon, (self.momentum or 0) ~= 0,
+    'give state_dtype = "float32", or epsilon = 1e-3')
 end
 
 ---The variable `name` beside a variable; made when first asked for, with zeros or the given first
@@ -245,6 +262,7 @@ function Optimizer:slot(v, name, initial)
     end)
     note_weight(self, slots[name])
     slots[name].key, slots[name].of_optimizer = v.name .. "/" .. name, true
+    if dtype == "float16" and self.mean_of_squares == name then warn_of_squares(self, v) end
   end
   return slots[name]
 end
@@ -344,9 +362,24 @@ local function check_dtype(self, g, v)
   end
 end
 
+local function decays(self) return self.weight_decay and self.weight_decay ~= 0 end
+
 function Optimizer:decay_weight(v, rate)
-  if not self.weight_decay or self.weight_decay == 0 then return end
+  if not decays(self) then return end
   v:assign_sub(v * rules.scalar(rate * self.weight_decay, v))
+end
+
+-- The new value as the update is computed. A wide one takes the decay with it, which the
+-- variable's own dtype would round away.
+local function updated(self, v, g, shared, rate)
+  if self:dtype_of(v) == v.dtype then
+    self:decay_weight(v, rate)
+    return self:update(v, g, shared)
+  end
+  local before = self:value_of(v)
+  local value = self:update(v, g, shared)
+  if not decays(self) then return value end
+  return value - before * rules.scalar(rate * self.weight_decay, before)
 end
 
 local function update_average(self, v)
@@ -390,15 +423,18 @@ function Optimizer:apply_gradients(grads, vars)
   gradients.sum_over_replicas(list)
   for _, v in ipairs(vars) do teams.note_trained(v) end
   if self.aggregate then list = self:aggregate(list, vars) end
-  for i, v in ipairs(vars) do check_dtype(self, list[i], v) end
+  for i, v in ipairs(vars) do
+    local dtype = self:dtype_of(v)
+    if list[i].dtype == v.dtype and dtype ~= v.dtype then list[i] = ops.cast(list[i], dtype) end
+    check_dtype(self, list[i], v)
+  end
   self:build(vars)
   gradients.clip(self, list)
   local rate = self:current_learning_rate()
   local shared = self.prepare and self:prepare(rate) or {}
   shared.rate = shared.rate or rate
   for i, v in ipairs(vars) do
-    self:decay_weight(v, rate)
-    local value = self:update(v, list[i], shared)
+    local value = updated(self, v, list[i], shared, rate)
     if value.dtype ~= v.dtype then value = ops.cast(value, v.dtype) end
     v:assign(v.constraint and v.constraint(value) or value)
     if self.use_ema then update_average(self, v) end

@@ -214,7 +214,7 @@ local function unscaled(self, pairs_list)
   local factor = self._factor:read_value()
   for i, pair in ipairs(pairs_list) do
     local g = pair[1]
-    if g and rawget(self.opt, "is_wide") then g = ops.cast(g, "float32") end
+    if g then g = ops.cast(g, self.opt:dtype_of(pair[2])) end
     list[i] = {g and g / ops.cast(factor, g.dtype) or g, pair[2]}
   end
   return list

@@ -58,6 +58,8 @@ end
 ---@class Adam: Optimizer
 local Adam = declare("Adam", 0.001, with_betas({"amsgrad", "boolean", false}))
 
+Adam.mean_of_squares = "v"
+
 function Adam:make_slots(v)
   self:slot(v, "m")
   self:slot(v, "v")
@@ -96,12 +98,15 @@ function Adamax:update(v, g, s)
   local u = self:slot(v, "v")
   local largest = ops.maximum(u * self.beta_2, ops.abs(g))
   u:assign(largest)
-  return v - m * scalar(s.alpha, v) / (largest + self.epsilon)
+  local w = self:value_of(v)
+  return w - m * scalar(s.alpha, w) / (largest + self.epsilon)
 end
 
 ---Adam with Nesterov momentum, whose momentum is warmed up (schedule_decay).
 ---@class Nadam: Optimizer
 local Nadam = declare("Nadam", 0.001, with_betas({"schedule_decay", "number", 0.004}))
+
+Nadam.mean_of_squares = "v"
 
 function Nadam:make_slots(v)
   self:state("momentum_cache", 1)
@@ -125,12 +130,13 @@ function Nadam:prepare()
 end
 
 function Nadam:update(v, g, s)
+  local w = self:value_of(v)
   local m = move(self:slot(v, "m"), g, 1 - self.beta_1)
   local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2)
-  local direction = g * scalar((1 - s.now) / (1 - s.product), v)
-    + m * scalar(s.following / (1 - s.next_product), v)
-  return v - direction * scalar(s.rate, v)
-    / (ops.sqrt(second / scalar(s.correction, v)) + self.epsilon)
+  local direction = g * scalar((1 - s.now) / (1 - s.product), w)
+    + m * scalar(s.following / (1 - s.next_product), w)
+  return w - direction * scalar(s.rate, w)
+    / (ops.sqrt(second / scalar(s.correction, w)) + self.epsilon)
 end
 
 function Nadam:finish(s)
@@ -140,6 +146,8 @@ end
 ---Adam whose step is scaled to the length of each variable.
 ---@class LAMB: Optimizer
 local LAMB = declare("LAMB", 0.001, with_betas())
+
+LAMB.mean_of_squares = "v"
 
 function LAMB:make_slots(v)
   self:slot(v, "m")
@@ -152,13 +160,14 @@ function LAMB:prepare()
 end
 
 function LAMB:update(v, g, s)
-  local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, v)
-  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2) / scalar(s.second, v)
+  local w = self:value_of(v)
+  local m = move(self:slot(v, "m"), g, 1 - self.beta_1) / scalar(s.first, w)
+  local second = move(self:slot(v, "v"), ops.square(g), 1 - self.beta_2) / scalar(s.second, w)
   local direction = m / (ops.sqrt(second) + self.epsilon)
-  local weight, step = lengths.of(v), lengths.of(direction)
+  local weight, step = lengths.of(w), lengths.of(direction)
   local both = ops.logical_and(ops.greater(weight, 0), ops.greater(step, 0))
   local ratio = ops.where(both, weight / ops.maximum(step, 1e-30), ops.ones_like(weight))
-  return v - direction * scalar(ratio * scalar(s.rate, ratio), v)
+  return w - direction * scalar(ratio * scalar(s.rate, ratio), w)
 end
 
 ---The sign of an interpolated momentum.
@@ -170,8 +179,8 @@ local Lion = declare("Lion", 0.001, {
 function Lion:make_slots(v) self:slot(v, "m") end
 
 function Lion:update(v, g, s)
-  local m = self:slot(v, "m")
-  local value = v - ops.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, v)
+  local m, w = self:slot(v, "m"), self:value_of(v)
+  local value = w - ops.sign(m * self.beta_1 + g * (1 - self.beta_1)) * scalar(s.rate, w)
   m:assign(m * self.beta_2 + g * (1 - self.beta_2))
   return value
 end
@@ -184,6 +193,8 @@ local RMSprop = declare("RMSprop", 0.001, {
   {"epsilon", "number", 1e-7, range = "[0, inf)"},
   {"centered", "boolean", false},
 })
+
+RMSprop.mean_of_squares = "rms"
 
 function RMSprop:make_slots(v)
   self:slot(v, "rms")
@@ -203,7 +214,9 @@ local Adagrad = declare("Adagrad", 0.001, {
 
 function Adagrad:make_slots(v) self:slot(v, "accumulator", self.initial_accumulator_value) end
 
-function Adagrad:update(v, g, s) return by(update_rules.adagrad, self, v, v, g, s) end
+function Adagrad:update(v, g, s)
+  return by(update_rules.adagrad, self, v, self:value_of(v), g, s)
+end
 
 ---@class Adadelta: Optimizer
 local Adadelta = declare("Adadelta", 0.001,
@@ -219,7 +232,8 @@ function Adadelta:update(v, g, s)
   local updates = self:slot(v, "accum_var")
   local step = g * ops.sqrt(updates + self.epsilon) / ops.sqrt(squares + self.epsilon)
   move(updates, ops.square(step), 1 - self.rho)
-  return v - step * scalar(s.rate, v)
+  local w = self:value_of(v)
+  return w - step * scalar(s.rate, w)
 end
 
 ---Follow the regularized leader.
@@ -237,18 +251,19 @@ function Ftrl:make_slots(v)
 end
 
 function Ftrl:update(v, g, s)
-  local rate = scalar(s.rate, v)
+  local w = self:value_of(v)
+  local rate = scalar(s.rate, w)
   local accumulator, linear = self:slot(v, "accumulator", self.initial_accumulator_value),
     self:slot(v, "linear")
   local shrunk = g
   if self.l2_shrinkage_regularization_strength ~= 0 then
-    shrunk = g + v * (2 * self.l2_shrinkage_regularization_strength)
+    shrunk = g + w * (2 * self.l2_shrinkage_regularization_strength)
   end
   local sum = accumulator + ops.square(g)
-  local power = core.tensor(-self.learning_rate_power, v.dtype)
+  local power = core.tensor(-self.learning_rate_power, w.dtype)
   local new_power = ops.pow(sum, power)
   local sigma = (new_power - ops.pow(accumulator, power)) / rate
-  local z = linear + shrunk - v * sigma
+  local z = linear + shrunk - w * sigma
   accumulator:assign(sum)
   linear:assign(z)
   -- beta acts as l2 = beta / (2 rate)

@@ -109,7 +109,7 @@ end
 ---("pre") or the end ("post").
 ---Shapes: lists of lengths up to n → [sequences, maxlen]; steps may have a shape of their own,
 ---which comes after: `keras.preprocessing.sequence.pad_sequences{{1}, {2, 3}, {4, 5, 6}}` → [3, 3]
----Errors: what holds no lists, steps of unequal shapes, no sequence at all without maxlen:
+---Errors: entries that are no lists, steps of unequal shapes, no sequence at all without maxlen:
 ---`keras.preprocessing.sequence.pad_sequences{1, 2}`
 ---@param ... any sequences, maxlen, dtype, padding, truncating, value
 ---@return userdata

@@ -27,7 +27,7 @@ local function words_in(given, a)
   return words.split(a.lower and words.lower(given) or given, a.filters or usual_filters, a.split)
 end
 
----The words of a text: what stands between `split`, in small letters if `lower` is set. Each of the
+---The words of a text, separated by `split`, in small letters if `lower` is set. Each of the
 ---characters of `filters` (by default punctuation but the apostrophe, tabs and line ends) counts as
 ---`split`. `keras.preprocessing.text.text_to_word_sequence "Hello, world!"` is {"hello", "world"}.
 ---Errors: an empty split: `keras.preprocessing.text.text_to_word_sequence{"a b", split = ""}`
@@ -333,7 +333,7 @@ end
 ---sequences_to_matrix of the numbers of texts.
 ---Shapes: [texts, num_words].
 ---`keras.preprocessing.text.Tokenizer{num_words = 4}:texts_to_matrix{"a b"}` → [1, 4]
----Errors: as those of texts_to_sequences and sequences_to_matrix:
+---Errors: as of texts_to_sequences and sequences_to_matrix:
 ---`keras.preprocessing.text.Tokenizer():texts_to_matrix{"a"}`
 ---@param ... any texts, mode
 ---@return userdata

@@ -34,7 +34,7 @@ local function build(model, inputs)
   if not model.run_eagerly then
     model:build_with(inputs)
   elseif not left[model] then
-    left[model] = not pcall(model.build_with, model, inputs) or nil
+    left[model] = not blame.attempt(model.build_with, model, inputs) or nil
   end
 end
 
@@ -46,10 +46,10 @@ end
 -- A train_step of one's own may call the model with all values of an element, as with three
 -- pictures and no labels. Only `call` shows it: it refuses the first value alone.
 local function build_from(model, dataset)
-  local ok, problem = blame.pcall(build, model, input_specs(dataset))
+  local ok, problem = blame.attempt(build, model, input_specs(dataset))
   if ok then return end
   local may_take_all = elements.is_tuple(dataset.template) and has_own_steps(model)
-  if not may_take_all or not pcall(build, model, input_specs(dataset, true)) then
+  if not may_take_all or not blame.attempt(build, model, input_specs(dataset, true)) then
     error(problem, 0)
   end
 end

@@ -8,6 +8,7 @@ local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local custom_objects = require "ipulua.base.parts.custom_objects"
+local json = require "ipulua.base.json"
 local losses = require "ipulua.keras.losses"
 local metrics = require "ipulua.keras.metrics"
 local nest = require "ipulua.base.nest"
@@ -16,6 +17,9 @@ local plain = require "ipulua.base.plain"
 local tracing = require "ipulua.trace.tracing"
 
 local compiled = {}
+
+-- nil, false and JSON null stand for none, in a list and by a name.
+local function is_none(given) return not given or rawequal(given, json.null) end
 
 -- Whether it is one loss or metric, not a structure of such: a name, a function, an object, or its
 -- description.
@@ -43,7 +47,7 @@ function compiled.by_output(given, who, outputs)
       blame.error(string.format("%s has %s for %s", who, counted(#given, "entry", "entries"),
         counted(count, "output")), "value")
     end
-    list[at] = given[key]
+    if not is_none(given[key]) then list[at] = given[key] end
   end
   return list
 end
@@ -51,11 +55,12 @@ end
 -- The same, or one for all.
 local function spread(given, what, outputs)
   local count = #outputs.names
-  if given == nil then return {} end
+  if is_none(given) then return {} end
   if not is_one(given) and next(given) ~= nil then
     if #given > 0 and #given ~= count then
-      blame.error(string.format("compile: '%s' has %s for %s", what,
-        counted(#given, "entry", "entries"), counted(count, "output")), "value")
+      blame.error(string.format("compile: '%s' has %s for %s%s", what,
+        counted(#given, "entry", "entries"), counted(count, "output"),
+        #given < count and "; false stands for an output that has none" or ""), "value")
     end
     return compiled.by_output(given, "compile: '" .. what .. "'", outputs)
   end
@@ -66,10 +71,10 @@ end
 
 -- A list of metrics for each output. A flat list is for every output.
 local function spread_metrics(given, what, outputs)
-  if given == nil then return {} end
+  if is_none(given) then return {} end
   if is_one(given) then given = {given} end
   local nested = #given == 0
-  for _, each in ipairs(given) do nested = nested or not is_one(each) end
+  for _, each in pairs(given) do nested = nested or not is_one(each) end
   local list = {}
   if nested then
     list = spread(given, what, outputs)
@@ -77,7 +82,11 @@ local function spread_metrics(given, what, outputs)
     for i = 1, #outputs.names do list[i] = given end
   end
   for i, each in pairs(list) do
-    if is_one(each) then list[i] = {each} end
+    if is_one(each) then each = {each} end
+    list[i] = {}
+    for _, key in ipairs(nest.keys(each)) do
+      if not is_none(each[key]) then table.insert(list[i], each[key]) end
+    end
   end
   return list
 end
@@ -126,8 +135,8 @@ local function of_its_own(self, metric)
   return metric, metric.name
 end
 
--- A name that no other value has: of several outputs it begins with the output's. That of a metric
--- with weights says so where the one without them is there, too.
+-- A name that no other value has. With several outputs it begins with the output's name. If a
+-- metric is there with weights and without, the name of the weighted one says so.
 local function name_metric(self, metric, given_name, outputs, i, weighted)
   local taken, base = {}, given_name
   for _, other in ipairs(self:all()) do taken[other.name] = true end
@@ -159,27 +168,30 @@ local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
   end
 end
 
----Brings losses and metrics into the shape of the outputs; once.
+---Brings losses and metrics into the shape of the outputs; once. Where one of them doesn't fit, all
+---is as before.
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
+  local made = setmetatable({given = self.given, loss_metric = self.loss_metric, losses = {},
+    output_losses = {}, metrics = {}}, Compiled)
   -- names have the meaning that they had when compile was called
   local _ <close> = custom_objects.enter(self.named)
   tracing.outside(function()
     local list = spread(self.given.loss, "loss", outputs)
-    self.losses = {}
     for i = 1, #outputs.names do
-      self.losses[i] = list[i] ~= nil and losses.get(list[i], self.given.custom_objects) or false
+      made.losses[i] = list[i] ~= nil and losses.get(list[i], self.given.custom_objects) or false
     end
-    self.loss_weights = spread(self.given.loss_weights, "loss_weights", outputs)
+    made.loss_weights = spread(self.given.loss_weights, "loss_weights", outputs)
     if #outputs.names > 1 then
       for i, name in ipairs(outputs.names) do
-        if self.losses[i] then self.output_losses[i] = metrics.Mean{name = name .. "_loss"} end
+        if made.losses[i] then made.output_losses[i] = metrics.Mean{name = name .. "_loss"} end
       end
     end
-    add_metrics(self, self.given.metrics, false, outputs, y_true, y_pred)
-    add_metrics(self, self.given.weighted_metrics, true, outputs, y_true, y_pred)
+    add_metrics(made, self.given.metrics, false, outputs, y_true, y_pred)
+    add_metrics(made, self.given.weighted_metrics, true, outputs, y_true, y_pred)
   end)
+  for key, value in pairs(made) do self[key] = value end
 end
 
 -- Labels of an output whose rank is one lower than the model saw.

@@ -1,6 +1,7 @@
 -- Logs: the report of a step or an execution, a list of {name, value} in the order of the model's
 -- metrics.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local compiled = require "ipulua.keras.training.compiled"
 local nest = require "ipulua.base.nest"
@@ -50,7 +51,7 @@ end
 function logs.current(model)
   local list = {}
   for _, metric in ipairs(model.metrics) do
-    local ok, values = pcall(compiled.values, metric)
+    local ok, values = blame.attempt(compiled.values, metric)
     for _, pair in ipairs(ok and values or {{metric.name}}) do
       list[#list + 1] = {pair[1], compiled.read(pair[2])}
     end

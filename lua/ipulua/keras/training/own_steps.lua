@@ -66,15 +66,15 @@ end
 
 ---The prediction of a batch.
 ---Shapes: x [batch, ...] → [batch, ...]
----Errors: what the model's ops say: `model:predict_step(ipu.ones{4, 7})`
+---Errors: errors of the model's ops: `model:predict_step(ipu.ones{4, 7})`
 ---@param x any tensor or table of tensors
 ---@return any
 function methods:predict_step(x)
   return self(steps.expand(x), {training = false})
 end
 
----compute_loss(x, y, y_pred): the loss of a batch by what compile was given, for own train_steps;
----updates the running means.
+---compute_loss(x, y, y_pred), for own train_steps: the loss of a batch, as given to compile.
+---Updates the running means.
 ---Shapes: x, y and y_pred [batch, ...] → []; nil where nothing was given that is a loss
 ---Errors: a model that was not compiled: `model:compute_loss(x, x, x)`
 ---@param x any tensor or table of tensors

@@ -117,7 +117,7 @@ local function priced(entry, arguments)
     local options = machine.options(nil, entry.device)
     options.arguments = arguments
     kept.count = kept.count + 1
-    kept[key] = {pcall(machine.price, entry, options)}
+    kept[key] = {blame.attempt(machine.price, entry, options)}
   end
   return table.unpack(kept[key])
 end

@@ -40,7 +40,7 @@ def channels_last(f):
 
 
 @layer("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D",
-       "ActivityRegularization", "AssumeEqualAcrossReplicas", "RecomputationCheckpoint", "RandomContrast", "RandomFlip", "RandomRotation",
+       "ActivityRegularization", "AssumeEqualAcrossReplicas", "RecomputationCheckpoint", "RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation",
        "RandomTranslation", "RandomZoom")
 def unchanged(c):
     return [c.x[0]]
