@@ -1,5 +1,5 @@
--- What callbacks keep, count and leave behind: between the epochs of a training, between trainings,
--- and for a training that goes on where another one was killed.
+-- Callbacks keep state, count and leave files behind: from epoch to epoch, from training to
+-- training, and where a training goes on after another one was killed.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"

@@ -187,7 +187,7 @@ describe("load_weights of .h5", function()
     end
   end)
 
-  -- What this process has open, and the processes that it has begun.
+  -- The descriptors of this process are counted, and the processes that it has begun.
   run_if("leaves no descriptor open and no process behind, well or not", function()
     local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
     local pid <const> = command.read("/proc/self/stat"):match("^%d+")

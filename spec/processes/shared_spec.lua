@@ -118,9 +118,9 @@ describe("row 176: memory that instances share", function()
     assert.truthy(out ~= "")
   end)
 
-  -- A program's sums take twice 2 MB of a window of 32 MB at most. Those of a program that is gone
-  -- are free again. How the newest program's were made is in the profile's list of meetings. A few
-  -- numbers travel in the message of the meeting.
+  -- A program's sum takes twice 2 MB of a window of 32 MB at most. Memory of a program that is gone
+  -- is free again. The profile's list of meetings has the way of each sum. A few numbers travel in
+  -- the message of the meeting.
   it("is given back by programs that are gone, and used for large sums alone", function()
     for i = 1, 2 do
       local result = processes.together{count = 2, env = ways[i], script = processes.script(begin .. [[

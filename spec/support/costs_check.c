@@ -43,7 +43,7 @@ static void check_numbers(void) {
   Target t = *target_find("GC200");
   CHECK(target_restrict(&e, &t, 8, 8) != OK); /* none is left to compute */
   CHECK(target_restrict(&e, &t, 8, 7) == OK && t.tiles == 1);
-  /* two to each neighbour on the rail, and those of the pair */
+  /* two links to each neighbour on the rail, and the pair's own */
   CHECK(parse(&e, "{\"links\": 9, \"pair_links\": 5}", &t) == OK && t.links == 9);
   CHECK(parse(&e, "{\"links\": 8, \"pair_links\": 5}", &t) != OK);
   char json[80], name[sizeof t.name + 1];
@@ -184,8 +184,8 @@ static void check_moves(void) {
   /* rows of 1000 vectors a tile: three slices one after another are quicker than a lookup */
   Cost few = cost_gather(&t, F32, 10, 2944000, 3), many = cost_gather(&t, F32, 10, 2944000, 4);
   CHECK(row_of(&few, "slice")->times == 3 && row_of(&many, "gather")->times == 1);
-  /* 390 tiles: the table's 400 bytes in an element of 16,384; as many to add; two rows of eight
-   * bytes and two indices of four, gathered and updated */
+  /* 390 tiles. The table's 400 bytes fill an element of 16,384; as many are added to it. Two rows
+   * of eight bytes and two indices of four are gathered and updated. */
   c = cost_scatter(&t, F32, 50, 780, 2);
   CHECK(c.separate_bytes == 16384 + 400 + 2 * 2 * (8 + 4));
 }
