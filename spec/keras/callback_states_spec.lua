@@ -1,5 +1,5 @@
--- Callbacks keep state, count and leave files behind: from epoch to epoch, from training to
--- training, and where a training goes on after another one was killed.
+-- Callbacks keep state, count, and leave files behind. A training may go on where another one was
+-- killed.
 
 local command = require "spec.support.command"
 local ipu = require "ipulua"
