@@ -1,4 +1,4 @@
--- Callbacks keep state, count, and leave files behind. A training may go on where another one was
+-- Callbacks keep state, count, and write files. A training may go on where another one was
 -- killed.
 
 local command = require "spec.support.command"
