@@ -26,6 +26,7 @@ local modules <const> = {
   ["keras.preprocessing.image"] = ipu.keras.preprocessing.image,
   keras = ipu.keras,
   ["keras.layers"] = ipu.keras.layers, ["keras.losses"] = ipu.keras.losses,
+  ["keras.metrics"] = ipu.keras.metrics,
 }
 
 describe("a name of another library", function()

@@ -88,7 +88,7 @@ describe("a session", function()
     sess:run(train, {feed_dict = {[x] = {{1, 2}}, [y] = {{10}}}})
     assert.same({{-9}, {-19}}, w:totable()) -- 1 - 0.5 * 20 * x
     fails(function() sess:run(train, {feed_dict = {[x] = {{1, 2}}, [y] = {{1}, {2}}}}) end,
-      "fed float32[2, 1]", "computes float32[1, 1]")
+      "a fed tensor of float32[2, 1]", "computes float32[1, 1]")
   end)
 
   it("compiles once for the same fetches and shapes", function()

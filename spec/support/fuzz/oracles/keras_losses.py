@@ -63,7 +63,13 @@ def categorical_crossentropy(o, y, p):
 
 def sparse_categorical_crossentropy(o, y, p):
     scores = log_softmax(p if o.get("from_logits") else r.log(clipped(p)))
-    return -scores.each(lambda v: np.take_along_axis(v, y.value[..., None].astype(int), -1)[..., 0])
+    each = -scores.each(lambda v: np.take_along_axis(v, y.value[..., None].astype(int), -1)[..., 0])
+    return each * counted(o, y)
+
+
+def counted(o, y):
+    """1 for each label that counts, 0 for labels of the ignored class."""
+    return np.ones(y.value.shape) if o.get("ignore_class") is None else (y.value != o["ignore_class"]) * 1.0
 
 
 def unit(x, axis):
@@ -127,7 +133,8 @@ def loss(name):
         if len(c.x) > 2:
             each = each * c.x[2]
         reduction = c.o["reduction"]
-        return [each if reduction == "none" else each.sum() if reduction == "sum" else each.sum() / rounded(float(each.size))]
+        size = counted(c.o, c.x[0]).sum() if "ignore_class" in c.o else each.size
+        return [each if reduction == "none" else each.sum() if reduction == "sum" else each.sum() / rounded(float(max(size, 1)))]
     return applied
 
 
