@@ -116,6 +116,16 @@ makers["tapes, asked or not, closed or not"] = function()
   end
 end
 
+makers["calls of the host that a tape records"] = function()
+  local give = ipu.host_callback(function() return ipu.ones{32, 6} end,
+    {outputs = {{{32, 6}, "float32"}}})
+  local f, w = ipu.func(function(a) return a * give(a) end), ipu.Variable(ipu.ones{32, 6})
+  return function()
+    local tape = ipu.GradientTape()
+    tape:gradient(f(w), w)
+  end
+end
+
 makers["optimizers"] = function()
   local w = ipu.Variable(ipu.ones{6, 3})
   return function()

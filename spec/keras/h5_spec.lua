@@ -124,6 +124,7 @@ describe("load_weights of .h5", function()
       short = "2 layers with weights, the model has 3",
       shape = "weight 'first/kernel' has the shape %[2, 3%] in the file, %[3, 2%] in the model",
       linked = "links to elsewhere", outside = "elements are in another file",
+      virtual = "elements are in another file",
       claims = "more elements than are stored",
       cut = "no HDF5 file, or it can't be read", none = "no HDF5 file",
       missing = "there is no file",
@@ -160,6 +161,52 @@ describe("load_weights of .h5", function()
     local random = folder .. "/random"
     os.execute("mkdir " .. command.quote(random))
     assert.same({}, require "spec.support.h5_random".run(random, 1, 60))
+  end)
+
+  run_if("reads weights of more bytes than a buffer holds, and numbers up to 2^63 - 1", function()
+    local m = keras.Sequential{layers.Dense{200, name = "first", input_shape = {300}},
+      layers.Dense{1, name = "last"}}
+    m:load_weights(folder .. "/large.h5")
+    local w = m:get_weights()
+    local values = w[1]:reshape{-1}:totable()
+    for i = 0, #values - 1 do assert.equal(i % 1021 / 4, values[i + 1]) end
+    assert.equal(300 * 200, #values)
+    assert.equal(199 / 4, w[2][200]:item())
+    assert.equal(199 / 4, w[3]:reshape{-1}[200]:item())
+    assert.equal(1, w[4]:item())
+    local small = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    small:load_weights(folder .. "/fitting.h5")
+    assert.equal(2.0 ^ 63, small:get_weights()[2][2]:item())
+  end)
+
+  run_if("refuses a number from 2^63 on, wherever it stands, and more axes than 8", function()
+    local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    for name, words in pairs{unsigned = "numbers from 2%^63 on", axes9 = "holds more axes than 8",
+      axes8 = "has the shape %[1, 1, 1, 1, 1, 1, 3, 2%] in the file"} do
+      assert.error_matches(function() m:load_weights(folder .. "/" .. name .. ".h5") end, words)
+    end
+  end)
+
+  -- The descriptors of this process are counted, and the processes that it has begun.
+  run_if("leaves no descriptor open and no process behind, well or not", function()
+    local m = keras.Sequential{layers.Dense{2, name = "first", input_shape = {3}}}
+    local pid <const> = command.read("/proc/self/stat"):match("^%d+")
+    local function count()
+      local pipe <close> = assert(io.popen(("ls /proc/%s/fd | wc -l; cat /proc/[0-9]*/stat "
+        .. "2>/dev/null | grep -c '^[0-9]* ([^)]*) . %s '"):format(pid, pid)))
+      return pipe:read("n", "n")
+    end
+    local function load_some()
+      for _ = 1, 10 do
+        m:load_weights(folder .. "/heap.h5")
+        pcall(m.load_weights, m, folder .. "/cut.h5")
+        pcall(m.load_weights, m, folder .. "/claims.h5")
+      end
+    end
+    load_some()
+    local descriptors, processes = count()
+    load_some()
+    assert.same({descriptors, processes}, {count()})
   end)
 
   run_if("outlives files that bring libhdf5 down", function()

@@ -63,6 +63,27 @@ describe("print_tensor", function()
 end)
 
 describe("a host callback", function()
+  -- y = k x, where the callback gives k: what it gave is a constant of the gradient.
+  it("isn't called again by a gradient, in a branch or a loop either", function()
+    local calls = 0
+    local give = ipu.host_callback(function()
+      calls = calls + 1
+      return ipu.tensor(10.0 * calls)
+    end, {outputs = {{{}, "float32"}}})
+    local function product(y) return y * give(y) end
+    for _, f in ipairs{product,
+      function(y) return ipu.cond(ipu.greater(y, 0), function() return product(y) end, function()
+        return y
+      end) end,
+      function(y) return (ipu.loops.repeat_n(1, product, {y})) end,
+    } do
+      local v, tape = ipu.Variable(ipu.tensor(2.0)), ipu.GradientTape()
+      calls = 0
+      local y = ipu.func(f)(v)
+      assert.same({20, 10, 1}, {y:item(), tape:gradient(y, v):item(), calls})
+    end
+  end)
+
   it("takes and gives a hundred values and more", function()
     local types, given = {}, {}
     for i = 1, 300 do types[i], given[i] = {{}, "float32"}, ipu.tensor(i) end

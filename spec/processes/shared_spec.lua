@@ -180,6 +180,37 @@ describe("row 176: memory that instances share", function()
     assert.truthy(out ~= "")
   end)
 
+  -- A program's sum takes twice 2 MB of a window of 32 MB at most. Memory of a program that is gone
+  -- is free again. The profile's list of meetings has the way of each sum. A few numbers travel in
+  -- the message of the meeting.
+  it("is given back by programs that are gone, and used for large sums alone", function()
+    for i = 1, 2 do
+      local result = processes.together{count = 2, env = ways[i], script = processes.script(begin .. [[
+        local ways = {}
+        local function add(x)
+          local f = ipu.func(function(y) return ipu.cross_replica_sum(y * 3) end)
+          assert(strategy:run(f, {x})[1]:item() == 6)
+          for _, record in ipairs(require "ipulua.trace.func".compiled()) do
+            local entry = record.entry[1] -- nil of a function that is gone
+            for _, m in ipairs(entry and entry.program:meetings() or {}) do ways[#ways + 1] = m.way end
+          end
+        end
+        for _ = 1, 12 do
+          add(ipu.ones{500000})
+          collectgarbage()
+          collectgarbage()
+        end
+        add(ipu.ones{3})
+        say(table.concat(ways, " "))
+      ]])}
+      assert.equal(0, result.status, result.err)
+      -- where there is hardly any shared memory, all are messages, as without it
+      local large <const> = result.out:match("%a+ ")
+      assert.equal(large:rep(12) .. "gather\n", result.out)
+      assert.is_true(large == "chain " or i == 1 and large == "shared ", large)
+    end
+  end)
+
   it("tells of instances that come to different meetings, as messages do", function()
     for _, env in ipairs(ways) do
       local result = processes.together{count = 2, env = env, script = processes.script(begin .. [[

@@ -42,9 +42,21 @@ with h5py.File(folder + "/short.h5", "w") as f:
 with h5py.File(folder + "/shape.h5", "w") as f:
     keras2(f, [("first", [dense[0].T, dense[1]]), ("middle", norm), ("last", last)])
 
+# More than a buffer holds, between small ones; a number that int64 lacks, in the last place; eight axes and nine.
+large = (np.arange(300 * 200) % 1021 / 4).astype(np.float32).reshape(300, 200)
+with h5py.File(folder + "/large.h5", "w") as f:
+    keras2(f, [("first", [large, large[0]]), ("last", [large[0][:, None], np.ones(1, np.float32)])])
+with h5py.File(folder + "/unsigned.h5", "w") as f:
+    keras2(f, [("first", [dense[0], np.array([1, 2**63], np.uint64)])])
+with h5py.File(folder + "/fitting.h5", "w") as f:
+    keras2(f, [("first", [dense[0], np.array([1, 2**63 - 1], np.uint64)])])
+for axes in (8, 9):
+    with h5py.File(f"{folder}/axes{axes}.h5", "w") as f:
+        keras2(f, [("first", [dense[0].reshape((1,) * (axes - 2) + (3, 2)), dense[1]])])
+
 # What is no number, in place of the first weight, in both layouts.
 others = {"complex64": np.ones((3, 2), np.complex64), "complex128": np.ones((3, 2), np.complex128), "text": np.array([[b"a", b"b"]] * 3),
-          "records": np.zeros((3, 2), [("a", "f4"), ("b", "i4")]), "opaque bytes": np.zeros((3, 2), "V4")}
+          "records": np.zeros((3, 2), [("x", "f4"), ("y", "f4")]), "opaque bytes": np.zeros((3, 2), "V4")}
 for kind, other in others.items():
     with h5py.File(f"{folder}/{kind}.h5", "w") as f:
         keras2(f, [("first", [other, dense[1]])])
@@ -93,6 +105,10 @@ with h5py.File(folder + "/linked.h5", "w") as f:
     f["x"] = h5py.ExternalLink("/etc/passwd", "/")
 with h5py.File(folder + "/outside.h5", "w") as f:
     f.create_dataset("x", (4,), "f4", external=[("/etc/passwd", 0, 16)])
+layout = h5py.VirtualLayout((3, 2), "f4")
+layout[:] = h5py.VirtualSource(folder + "/keras2.h5", "first/first/w0:0", (3, 2))
+with h5py.File(folder + "/virtual.h5", "w") as f:
+    f.create_virtual_dataset("x", layout)
 with h5py.File(folder + "/claims.h5", "w") as f:
     f.create_dataset("layers/dense/vars/0", (1 << 34,), "f4", chunks=(1024,))
 data = bytearray(open(folder + "/keras3.weights.h5", "rb").read())

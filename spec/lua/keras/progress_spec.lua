@@ -305,7 +305,8 @@ describe("numbers", function()
 
   it("shows the time of a step", function()
     for seconds, shown in pairs {[0] = "0s/step", [1.6] = "2s/step", [0.0154] = "15ms/step",
-      [3.2e-5] = "32us/step"} do
+      [3.2e-5] = "32us/step", [0.001] = "1ms/step", [0.000999] = "999us/step", [1] = "1s/step",
+      [0.999] = "999ms/step"} do
       assert.equal(shown, progress.show_rate(seconds, "step"))
     end
   end)

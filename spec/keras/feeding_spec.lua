@@ -1,0 +1,137 @@
+-- How many samples, batches, steps and programs a call takes: at the sizes where it changes.
+
+local config = require "ipulua.config"
+local ipu = require "ipulua"
+local log = require "ipulua.base.log"
+
+local keras, layers = ipu.keras, ipu.keras.layers
+
+local function line(options)
+  local model = keras.Sequential{layers.Dense{1, kernel_initializer = "zeros", input_shape = {1}}}
+  options = options or {}
+  options.loss, options.optimizer = "mse", keras.optimizers.SGD{learning_rate = 0.01}
+  model:compile(options)
+  return model
+end
+
+local function on_ipus(count, f)
+  config.reset_ipu_configuration()
+  local cfg = ipu.IPUConfig()
+  cfg.auto_select_ipus = count
+  cfg:configure_ipu_system()
+  finally(function() config.reset_ipu_configuration() end)
+  local _ <close> = ipu.IPUStrategy():scope()
+  f()
+end
+
+-- Calls of a hook in one epoch.
+local function count_calls(model, hook, options)
+  local calls = 0
+  options.callbacks = keras.callbacks.LambdaCallback{[hook] = function() calls = calls + 1 end}
+  options.verbose = 0
+  model:fit(options)
+  return calls
+end
+
+describe("fit", function()
+  -- Keras 2.6: floor(samples * (1 - validation_split)) are trained on.
+  it("rounds the share of the samples that it trains on down", function()
+    for _, case in ipairs{{5, 0.3, 3}, {5, 0.5, 2}, {8, 0.25, 6}, {3, 0.5, 1}} do
+      local samples, share, trained = case[1], case[2], case[3]
+      local function calls(hook)
+        return count_calls(line(), hook, {x = ipu.ones{samples, 1}, y = ipu.ones{samples, 1},
+          batch_size = 1, validation_split = share})
+      end
+      assert.equal(trained, calls "on_train_batch_end")
+      assert.equal(samples - trained, calls "on_test_batch_end")
+    end
+  end)
+
+  it("tells of a class without a weight before it has learnt anything", function()
+    for label, pattern in pairs{[-1] = "%-1", [2] = "2"} do
+      local model = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {1}}}
+      model:compile{loss = "sparse_categorical_crossentropy", optimizer = "sgd"}
+      local before = model:get_weights()[1]:totable()
+      assert.error_matches(function()
+        model:fit{x = ipu.ones{4, 1}, y = ipu.tensor{0, 1, 0, label}, batch_size = 1, verbose = 0,
+          shuffle = false, class_weight = {[0] = 1, [1] = 2}}
+      end, "must hold all classes of the labels; " .. pattern .. " is missing")
+      assert.same(before, model:get_weights()[1]:totable())
+    end
+  end)
+
+  it("offers the smaller one of two batch sizes that are as near", function()
+    for _, case in ipairs{{5, 12, 4}, {4, 9, 3}, {7, 16, 8}, {2, 5, 1}} do
+      local fixed, samples, offered = case[1], case[2], case[3]
+      local input = keras.Input{shape = {1}, batch_size = fixed}
+      local model = keras.Model{inputs = input, outputs = layers.Dense(1)(input)}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local ok, words = pcall(model.fit, model,
+        {x = ipu.ones{samples, 1}, y = ipu.ones{samples, 1}})
+      assert.is_false(ok)
+      local said = tostring(words):match("divides " .. samples .. " %((%d+), say%)")
+      assert.equal(offered > 1 and tostring(offered) or nil, said)
+    end
+  end)
+
+  -- Two replicas take two batches a step: six batches are three steps.
+  it("wants the batches of all replicas and epochs of a dataset that isn't repeated", function()
+    on_ipus(2, function()
+      local function run(batches, epochs)
+        local ds = ipu.data.from_tensor_slices{ipu.ones{batches * 2, 1}, ipu.ones{batches * 2, 1}}
+        return pcall(function()
+          line():fit(ds:batch(2, {drop_remainder = true}),
+            {epochs = epochs, steps_per_epoch = 6, verbose = 0})
+        end)
+      end
+      local ok, words = run(9, 2)
+      assert.is_false(ok)
+      assert.matches("2 epochs of 3 steps need 12 batches, but the dataset has 9", tostring(words))
+      assert.is_true((run(12, 2)))
+    end)
+  end)
+
+  -- Each shape beside the first has a program. The layer is traced once for each.
+  it("keeps as many programs for other shapes as max_programs says", function()
+    local function traced(max)
+      local count = 0
+      local model = keras.Sequential{layers.Lambda(function(t)
+        count = count + 1
+        return ipu.reduce_mean(t, {axis = 1, keepdims = true})
+      end)}
+      model:compile{loss = "mse", optimizer = "sgd", max_programs = max}
+      local lengths <const> = {4, 2, 3, 2, 3, 2, 3}
+      local ds = ipu.data.from_generator(function()
+        local i = 0
+        return function()
+          i = i + 1
+          if lengths[i] then return ipu.ones{1, lengths[i]}, ipu.ones{1, 1} end
+        end
+      end, {output_types = {"float32", "float32"}, output_shapes = {{1, -1}, {1, 1}}})
+      model:evaluate(ds, {verbose = 0})
+      return count
+    end
+    assert.equal(traced(9), traced(2))
+    assert(traced(1) > traced(2))
+  end)
+end)
+
+describe("evaluate", function()
+  -- Two replicas leave a smaller batch out. 296 is 8 * 37: of the sizes from 8 to 32 only 8
+  -- divides it. 37 batches are 18 steps, and a batch is over.
+  it("takes batches of eight at least, where only those are whole", function()
+    on_ipus(2, function()
+      local seen
+      local Reader = keras.callbacks.Callback:extend("Reader")
+      function Reader:on_test_begin() seen = self.params.steps end
+      local writer = log.set_writer(function() end)
+      local ok, problem = pcall(function()
+        line():evaluate{x = ipu.ones{296, 1}, y = ipu.ones{296, 1}, verbose = 0,
+          callbacks = Reader()}
+      end)
+      log.set_writer(writer)
+      assert.is_true(ok, tostring(problem))
+      assert.equal(18, seen)
+    end)
+  end)
+end)
