@@ -263,10 +263,14 @@ describe("load_op_library", function()
       {attribute("INT", "1.5"), "can't be 1.5"}, {attribute("INTS", "{1, 2"), "can't be {1, 2"},
       {attribute("BOOL", "yes"), "can't be yes"}, {attribute("STRING", "same"), "can't be same"},
       {attribute("FLOAT", "0.5x"), "can't be 0.5x"},
+      {attribute("INTS", "{" .. ("1, "):rep(16) .. "1}"), "can't be {1, 1, "}, -- 17
     } do
       fails(case[2], ipu.load_op_library, build("spec/support/wrong_ops.c", case[1]))
     end
-    ipu.load_op_library(build("spec/support/wrong_ops.c", attribute("INTS", "{ 1, -2 }")))
+    for _, list in ipairs{"{ 1, -2 }", "{" .. ("1, "):rep(15) .. "1}"} do
+      local text = attribute("INTS", list):gsub("odd_row", "odd_row_" .. #list)
+      ipu.load_op_library(build("spec/support/wrong_ops.c", text))
+    end
   end)
 
   it("says what is wrong with a file", function()
