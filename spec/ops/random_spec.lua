@@ -130,6 +130,23 @@ end
 describe("draws of", function()
   for name, check in pairs(checks) do it(name, check) end
 
+  it("a call that was refused are still to come", function()
+    local x <const> = ipu.ones{4}
+    local function after(f, ...)
+      ipu.random.set_seed(3)
+      if f then assert.is_false((pcall(f, ...))) end
+      return ipu.random.uniform{8}:totable()
+    end
+    local wanted <const> = after()
+    assert.same(wanted, after(ipu.random.uniform, {3}, {minval = 3, maxval = 1}))
+    assert.same(wanted, after(ipu.random.normal, {-3}))
+    assert.same(wanted, after(ipu.random.normal, {3}, {dtype = "int32"}))
+    assert.same(wanted, after(ipu.random.truncated_normal, {1 << 40, 1 << 20}))
+    assert.same(wanted, after(ipu.nn.dropout, x, {rate = 2}))
+    assert.same(wanted, after(ipu.random.shuffle, ipu.tensor(1)))
+    assert.are_not.same(wanted, ipu.random.uniform{8}:totable())
+  end)
+
   it("every random op of the registry are looked at here", function()
     local missing = {}
     local function walk(functions, prefix)

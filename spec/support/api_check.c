@@ -218,6 +218,8 @@ static void check_ops(ipu_context *c) {
   OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[0], 1, NULL));
   OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[1], 1, NULL));
   OK_(c, ipu_set_seed(c, 7));
+  REFUSED(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [-3]}", &out[2], 1, NULL),
+          IPU_E_VALUE, "extent -3"); /* which draws nothing */
   OK_(c, ipu_apply(c, "random.normal", NULL, 0, "{\"shape\": [3]}", &out[2], 1, NULL));
   EXPECT(c, at(out[0], 0) != at(out[1], 0) && at(out[0], 0) == at(out[2], 0));
   for (int i = 0; i < 3; i++) ipu_tensor_free(out[i]);

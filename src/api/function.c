@@ -104,12 +104,14 @@ static int apply_now(ipu_context *c, const char *name, ipu_tensor *const *inputs
   Tensor **in = malloc((size_t)(input_count + 1) * sizeof *in), *counter = NULL, **out = NULL;
   if (!in) return context_fail(c, ERR_OUT_OF_MEMORY, "out of memory");
   int total = 0;
+  int64_t draws = c->engine->random_count;
   for (int i = 0; i < input_count; i++) in[i] = tensor_of(inputs[i]);
   if (attributes_read(e, op, attributes, &a) == OK && (op->traits & RANDOM))
     in[input_count++] = counter = eager_counter(e, c->engine, op, a.attr);
   if (e->status == OK) eager_apply(c->engine, op, in, input_count, a.attr, NULL, &out, &total, e);
   if (e->status == OK)
     give_out(c, name, out, total, visible_outputs(op, total), outputs, capacity, output_count);
+  if (e->status != OK) c->engine->random_count = draws;
   free(in);
   free(out);
   tensor_release(counter);

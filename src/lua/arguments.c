@@ -355,7 +355,7 @@ static bool has_deferred(lua_State *L, const Arguments *a) {
 }
 
 /* The number of a random op's run, for an eager call: 0 where the caller fixed the seed. */
-static void push_run_number(lua_State *L, bool fixed) {
+static void push_run_number(lua_State *L, Arguments *a, bool fixed) {
   State *s = bind_state(L);
   Error e = {0};
   Type type = type_scalar(I64);
@@ -364,7 +364,7 @@ static void push_run_number(lua_State *L, bool fixed) {
   bind_check(L, &e);
   int64_t number = 0;
   if (s->run_number && !(fixed && s->seeded_stay)) number = bind_counter_value(L, fixed);
-  else if (!fixed) number = s->engine->random_count++;
+  else if (!fixed) number = s->engine->random_count, a->draws = true;
   dtype_set_integer(I64, u->tensor->data, 0, number);
 }
 
@@ -411,7 +411,7 @@ static void add_counter(lua_State *L, Arguments *a) {
   if (!traced && (fixed || !deferred)) {
     if (!fixed) a->attr[seed] = attr_int(s->run_number ? 0 : (int64_t)s->engine->seed);
     if (!fixed && s->run_number) a->attr[stream] = attr_int(++s->stream);
-    push_run_number(L, fixed);
+    push_run_number(L, a, fixed);
   } else {
     /* the counter speaks for the seed, so that compiled programs can be seeded anew */
     if (!fixed) {

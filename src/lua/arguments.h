@@ -11,6 +11,7 @@ typedef struct Arguments {
   int few[FEW_OPERANDS];
   int operand_count;
   Attr attr[MAX_ATTRS]; /* the values that they refer to stay on the stack during the call */
+  bool draws;           /* counts among the engine's random calls if it succeeds */
 } Arguments;
 
 /* Fills *a, whose op alone is set, from all values on the stack. Raises with a message for the

@@ -160,7 +160,9 @@ static int call_op(lua_State *L) {
                      op->name);
   Arguments a = {.op = op};
   arguments_read(L, &a);
-  return bind_apply(L, op, a.operand, a.operand_count, a.attr);
+  int results = bind_apply(L, op, a.operand, a.operand_count, a.attr);
+  bind_state(L)->engine->random_count += a.draws; /* a refused call draws nothing */
+  return results;
 }
 
 /* ---- operators ---- */
