@@ -106,7 +106,7 @@ function command.interrupted(words, times)
   local ready = command.scratch()
   local script = [[
     ready=$READY; "$@" & pid=$!
-    spent() { local line; read -r line 2>/dev/null <"/proc/$pid/stat" || return 1; set -- ${line##*) }; ticks=$((${12} + ${13})); }
+    spent() { local line; read -r line 2>/dev/null <"/proc/$pid/stat" || return 1; set ${line##*) }; ticks=$((${12} + ${13})); }
     until [ -e "$ready" ]; do kill -0 $pid 2>/dev/null || break; sleep 0.01; done
     for press in $(seq ]] .. (times or 1) .. [[); do
       spent || break
