@@ -279,7 +279,7 @@ return {
   ["LayerNormalization.scale"] = "multiply by gamma",
   schedule = "function of the epoch and the rate",
   schedule_decay = "decay of the momentum schedule",
-  seed = "start of the random numbers; the engine's without", sensitivity = "least sensitivity",
+  seed = "start of the random numbers; without one, the engine's", sensitivity = "least sensitivity",
   sequence = "numbers of words", sequence_length = "time steps of a window",
   sequence_stride = "distance of windows", sequences = "lists of numbers",
   shape = "extents", show_dtype = "with dtypes", show_layer_names = "with names",

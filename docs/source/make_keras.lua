@@ -255,6 +255,7 @@ end
 local function layer_call(row)
   if not row.sample then return "layers." .. row[1] end
   local made = in_layers(row.sample)
+  if row.operands then return made .. "(" .. row.operands .. ")" end
   if not row.input then return made end
   local last
   for _, whole in ipairs{false, true} do
@@ -267,17 +268,31 @@ local function layer_call(row)
   return made
 end
 
+-- The names of weights in their layer. A name that two have begins with the part that it is of.
+local function names_in_layer(weights)
+  local names, count = {}, {}
+  for i, w in ipairs(weights) do
+    names[i] = w.name:gsub(":%d+$", ""):match("[^/]+$")
+    count[names[i]] = (count[names[i]] or 0) + 1
+  end
+  for i, w in ipairs(weights) do
+    if count[names[i]] > 1 then names[i] = w.name:gsub(":%d+$", ""):match("[^/]+/[^/]+$") end
+  end
+  return names
+end
+
 -- The weights of the sample after its call: "kernel [3, 4], bias [4]".
 local function weights_of(row)
-  if not row.sample or not row.input then return "none" end
+  if not row.sample or not (row.input or row.operands) then return "none" end
   local code = layer_call(row)
   local at = #in_layers(row.sample)
   local list = {}
-  notes.try("local l = " .. code:sub(1, at) .. " l" .. code:sub(at + 1) .. " return l.weights",
+  notes.try("ipu.keras.utils.reset_names() local l = " .. code:sub(1, at) .. " l"
+    .. code:sub(at + 1) .. " return l.weights",
     function(weights)
+      local names = names_in_layer(weights)
       for i, w in ipairs(weights) do
-        list[i] = string.format("`%s` %s", w.name:match("[^/]+$"):gsub(":%d+$", ""),
-          shape_text(w.shape))
+        list[i] = string.format("`%s` %s", names[i], shape_text(w.shape))
       end
       return ""
     end)

@@ -286,6 +286,7 @@ about.say("layers", {
     is = "{[batch, queries, width], [batch, keys, width]} → [batch, queries, width]"},
   {"MultiHeadAttention", source = "arXiv:1706.03762", section = "Attention",
     sample = "MultiHeadAttention{num_heads = 2, key_dim = 4}",
+    operands = "ipu.ones{2, 3, 8}, ipu.ones{2, 5, 8}",
     wrong = "MultiHeadAttention{num_heads = 0, key_dim = 4}",
     shapes = "query [batch, queries, width], value [batch, keys, width] → [batch, queries, width]; "
     .. "return_attention_scores: [batch, num_heads, queries, keys] besides"},

@@ -347,14 +347,16 @@ end
 about.say("layers", {
   {"SimpleRNNCell", text = "One step of SimpleRNN: called with x and a list of states.",
     source = "as SimpleRNN", takes_one = true, section = "Recurrent", sample = "SimpleRNNCell(4)",
-    wrong = "SimpleRNNCell(-4)",
+    operands = "ipu.ones{2, 3}, {ipu.zeros{2, 4}}", wrong = "SimpleRNNCell(-4)",
     shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
   {"LSTMCell", text = "One step of LSTM: called with x and the states {h, c}.", source = "as LSTM",
-    takes_one = true, section = "Recurrent", sample = "LSTMCell(4)", wrong = "LSTMCell(-4)",
+    takes_one = true, section = "Recurrent", sample = "LSTMCell(4)",
+    operands = "ipu.ones{2, 3}, {ipu.zeros{2, 4}, ipu.zeros{2, 4}}", wrong = "LSTMCell(-4)",
     shapes = "x [batch, features], {h, c [batch, units]} → [batch, units], {[batch, units], "
     .. "[batch, units]}"},
   {"GRUCell", text = "One step of GRU: called with x and the states {h}.", source = "as GRU",
-    takes_one = true, section = "Recurrent", sample = "GRUCell(4)", wrong = "GRUCell(-4)",
+    takes_one = true, section = "Recurrent", sample = "GRUCell(4)",
+    operands = "ipu.ones{2, 3}, {ipu.zeros{2, 4}}", wrong = "GRUCell(-4)",
     shapes = "x [batch, features], {h [batch, units]} → [batch, units], {[batch, units]}"},
   {"AbstractRNNCell", section = "Recurrent", sample = "AbstractRNNCell()",
     wrong = "AbstractRNNCell{units = 4}", shapes = "x [batch, features], {[batch, state_size], …} "
