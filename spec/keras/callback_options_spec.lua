@@ -102,6 +102,15 @@ local function board(o)
   table.sort(lines)
   return o.log_dir .. table.concat(lines, "\n")
 end
+local function board_bytes(o)
+  o.log_dir = folder .. "/board"
+  fit({callbacks.TensorBoard(o)}, {epochs = 2})
+  local bytes = 0
+  for _, name in ipairs(core.list_folder(o.log_dir .. "/train")) do
+    bytes = bytes + #read(o.log_dir .. "/train/" .. name)
+  end
+  return tostring(bytes)
+end
 local function infinite(o)
   local fine, problem = pcall(fit, {callbacks.TerminateOnNaN(o)}, {rate = 1e38})
   return tostring(fine or problem)
@@ -177,6 +186,7 @@ local observed <const> = {
   TensorBoard = {
     log_dir = {function() return folder .. "/other" end, board}, histogram_freq = {1, board},
     write_steps_per_second = {true, board}, update_freq = {2, board},
+    write_graph = {false, board_bytes}, write_images = {true, board_bytes, {histogram_freq = 1}},
   },
   LambdaCallback = {},
 }

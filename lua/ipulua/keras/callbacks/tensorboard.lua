@@ -243,9 +243,9 @@ end
 
 function TensorBoard:write_histograms(epoch)
   for _, entry in ipairs(weights.paths(self.model)) do
-    local summary = histogram(entry.path .. "/histogram", entry.variable:read_value())
-    if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
     local value <const> = entry.variable:read_value()
+    local summary = histogram(entry.path .. "/histogram", value)
+    if summary then self:put("train", record(event(core.epoch(), epoch, summary))) end
     local shown = self.write_images and pictures(entry.path .. "/image", value)
     if shown then self:put("train", record(event(core.epoch(), epoch, shown))) end
   end
