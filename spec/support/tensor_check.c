@@ -1203,8 +1203,8 @@ static void check_csv(void) {
   refuse_csv("1,\"2\n3\n", f, "line 1, column 2: a quote isn't closed");
   refuse_csv("\"a\nb\",1\"\n", f, "line 2, column 2: a quote inside");
   refuse_csv("\"1\"2", f, "after a closing quote");
-  refuse_csv("", f, "empty table");
-  refuse_csv("\n\n", f, "empty table");
+  refuse_csv("", f, "the table is empty");
+  refuse_csv("\n\n", f, "the table is empty");
   refuse_csv("a,a,b\n1,2,3", (CsvOptions){.has_header = true, .column_count = 2, .names = names},
              "two columns are called 'a'");
   refuse_csv("a,c\n1,2", (CsvOptions){.has_header = true, .column_count = 2, .names = names},
