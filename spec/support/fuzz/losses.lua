@@ -41,7 +41,13 @@ local function labels_of(name, shape, given)
   local logits <const> = given.from_logits
   local rows = table.move(shape, 1, #shape - 1, 1, {})
   local n = shape[#shape]
-  if name == "MeanIoU" then return uniform(rows, 0, 3, "int32"), uniform(rows, 0, 3, "int32") end
+  if name == "MeanIoU" then
+    local function classes(sparse)
+      if sparse ~= false then return uniform(rows, 0, 3, "int32") end
+      return normal(table.move({3}, 1, 1, #rows + 1, {table.unpack(rows)})) -- scores
+    end
+    return classes(given.sparse_y_true), classes(given.sparse_y_pred)
+  end
   if name == "Accuracy" then return uniform(shape, 0, 3, "int32"), uniform(shape, 0, 3, "int32") end
   if counting[name] then
     return zero_or_one(shape), given.top_k and normal(shape) or coarse(shape) -- of any sign

@@ -247,17 +247,18 @@ function Optimizer:decay_weight(v, rate)
   v:assign_sub(v * rules.scalar(rate * self.weight_decay, v))
 end
 
--- The new value as the update is computed. A wide one takes the decay with it, which the
--- variable's own dtype would round away.
+-- The new value as the update is computed. In a wider dtype the decayed value is not assigned: the
+-- variable's own dtype would round the decay away.
 local function updated(self, v, g, shared, rate)
-  if self:dtype_of(v) == v.dtype then
+  if self:dtype_of(v) == v.dtype or not decays(self) then
     self:decay_weight(v, rate)
     return self:update(v, g, shared)
   end
   local before = self:value_of(v)
-  local value = self:update(v, g, shared)
-  if not decays(self) then return value end
-  return value - before * rules.scalar(rate * self.weight_decay, before)
+  local decayed = before - before * rules.scalar(rate * self.weight_decay, before)
+  rawset(self, "_decayed", {variable = v, value = decayed})
+  local _ <close> = setmetatable({}, {__close = function() rawset(self, "_decayed", nil) end})
+  return self:update(v, g, shared)
 end
 
 local function update_average(self, v)

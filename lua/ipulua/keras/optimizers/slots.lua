@@ -41,11 +41,13 @@ function Optimizer:dtype_of(v)
   return least and bytes[v.dtype] and bytes[least] > bytes[v.dtype] and least or v.dtype
 end
 
----A variable's value as an update computes with it.
+---A variable's value as an update computes with it: in dtype_of(v), after the weight's decay.
 ---@param v userdata
 ---@return userdata
 function Optimizer:value_of(v)
   check_variable("value_of", v)
+  local decayed = rawget(self, "_decayed")
+  if decayed and decayed.variable == v then return decayed.value end
   local dtype = self:dtype_of(v)
   return dtype == v.dtype and v or ops.cast(v, dtype)
 end

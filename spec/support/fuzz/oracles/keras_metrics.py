@@ -103,7 +103,10 @@ def mean_iou(c):
     n = c.o["num_classes"]
     table = np.zeros((n, n))
     for y, p, w in updates(c):
-        np.add.at(table, (y.ravel(), p.ravel()), spread(w, y.shape).ravel())
+        y = y if c.o["sparse_y_true"] else y.argmax(-1)
+        p = p if c.o["sparse_y_pred"] else p.argmax(-1)
+        counts = spread(w, y.shape) * (y != c.o.get("ignore_class", n))
+        np.add.at(table, (y.ravel(), p.ravel()), counts.ravel())
     union = table.sum(0) + table.sum(1) - np.diag(table)
     seen = union > 0
     if not seen.any():

@@ -191,27 +191,37 @@ def enlarged(c, x):
 around("UpSampling", enlarged)
 
 
+def middle(x, height, width):
+    _, rows, columns, _ = x.shape
+    top, left = (rows - height) // 2, (columns - width) // 2
+    return x[:, top:top + height, left:left + width]
+
+
+def covering(x, height, width):
+    """The middle, after resizing in proportion to the window's height or width."""
+    _, rows, columns, _ = x.shape
+    size = (height, int(height * columns / rows))
+    if rows / columns > height / width:
+        size = (int(width * rows / columns), width)
+    return middle(resized(x, size), height, width)
+
+
 @layer("CenterCrop")
 def center_crop(c):
     height, width = c.o["height"], c.o["width"]
     _, rows, columns, _ = c.x[0].shape
-    if height > rows or width > columns:
-        return None
-    top, left = (rows - height) // 2, (columns - width) // 2
-    return [c.x[0][:, top:top + height, left:left + width]]
+    return None if height > rows or width > columns else [middle(c.x[0], height, width)]
 
 
 @layer("RandomCrop")
 def random_crop(c):
-    """In training one window for the whole batch, which place it has is free; else the middle. Draws have seeds: forms agree on it."""
+    """In training one window for the whole batch, which place it has is free. Draws have seeds: forms agree on it."""
     height, width, (_, rows, columns, _) = c.o["height"], c.o["width"], c.x[0].shape
     if not c.training or height > rows or width > columns:
-        return center_crop(c)
-    for top, left in np.ndindex(rows - height + 1, columns - width + 1):
-        window = c.x[0][:, top:top + height, left:left + width]
-        if np.array_equal(window.value, c.results[0]):
-            return [window]
-    return center_crop(c)
+        return [covering(c.x[0], height, width)]
+    windows = [c.x[0][:, top:top + height, left:left + width]
+               for top, left in np.ndindex(rows - height + 1, columns - width + 1)]
+    return [next((w for w in windows if np.array_equal(w.value, c.results[0])), windows[0])]
 
 
 def half_pixels(extent, wanted):
@@ -219,26 +229,37 @@ def half_pixels(extent, wanted):
     return (np.arange(wanted) + 0.5) * extent / wanted - 0.5
 
 
-@layer("Resizing")
-def resizing(c):
-    x, how = c.x[0], c.o.get("interpolation", "bilinear")
-    if how not in ("bilinear", "nearest") or c.o.get("crop_to_aspect_ratio"):
-        return None
-    for axis, wanted in ((1, c.o["height"]), (2, c.o["width"])):
+def resized(x, size):
+    """Bilinear, without antialiasing."""
+    for axis, wanted in enumerate(size, 1):
         extent = x.shape[axis]
         at = half_pixels(extent, wanted)
-        if how == "nearest":
-            if (np.abs(at + 0.5 - np.round(at + 0.5)) < 1e-5).any() and extent % wanted and wanted % extent:
-                return None  # rounding may decide
-            x = x.each(lambda v: np.take(v, np.clip(np.floor(at + 0.5 + 1e-9).astype(int), 0, extent - 1), axis))
-            continue
         low = np.floor(at).astype(int)
         shape = [1] * x.ndim
         shape[axis] = wanted
         share = Rounded((at - low).reshape(shape), extent * 4 * r.UNIT)
         a, b = (x.each(lambda v, k=k: np.take(v, np.clip(k, 0, extent - 1), axis)) for k in (low, low + 1))
         x = a * (1 - share) + b * share
-    return [x]
+    return x
+
+
+def nearest(x, size):
+    for axis, wanted in enumerate(size, 1):
+        extent = x.shape[axis]
+        at = half_pixels(extent, wanted) + 0.5
+        if (np.abs(at - np.round(at)) < 1e-5).any() and extent % wanted and wanted % extent:
+            return None  # rounding may decide
+        x = x.each(lambda v: np.take(v, np.clip(np.floor(at + 1e-9).astype(int), 0, extent - 1), axis))
+    return x
+
+
+@layer("Resizing")
+def resizing(c):
+    how = {"bilinear": resized, "nearest": nearest}.get(c.o.get("interpolation", "bilinear"))
+    if not how or c.o.get("crop_to_aspect_ratio"):
+        return None
+    found = how(c.x[0], (c.o["height"], c.o["width"]))
+    return None if found is None else [found]
 
 
 @layer("IntegerLookup")
@@ -268,7 +289,14 @@ def masking(c):
 # ---- categories ----
 @layer("Discretization")
 def discretization(c):
-    return [rounded(np.digitize(c.x[0].value, np.float32(c.o["bin_boundaries"])))]
+    bins = np.digitize(c.x[0].value, np.float32(c.o["bin_boundaries"]))
+    mode, ones = c.o.get("output_mode", "int"), np.eye(len(c.o["bin_boundaries"]) + 1)
+    if mode == "int":
+        return [rounded(bins)]
+    if mode == "one_hot":
+        return [rounded(ones[bins[..., 0] if bins.shape[-1] == 1 else bins])]
+    counts = ones[bins].sum(-2)
+    return {"count": [rounded(counts)], "multi_hot": [rounded(counts > 0)]}.get(mode)
 
 
 @layer("CategoryEncoding")

@@ -107,7 +107,9 @@ def pad(c):
     paddings = paddings if isinstance(paddings[0], list) else [paddings]
     mode = c.get("mode", "CONSTANT").lower()
     if mode == "constant":
-        return exactly(np.pad(c.given[0], paddings, constant_values=c.get("constant_values", 0)))
+        value = c.get("constant_values", 0)
+        padded = np.pad(c.given[0], paddings, constant_values=value)
+        return [(padded, np.where(padded == np.asarray(value, padded.dtype), c.u * abs(value), 0.0))]
     return exactly(np.pad(c.given[0], paddings, mode=mode))
 
 
