@@ -316,4 +316,17 @@ describe("a variable's name", function()
     assert.equal(10, #kept)
     assert.equal("soaked_100", ipu.Variable{1.0, name = "soaked"}.name)
   end)
+
+  it("threads are used again when their number changes to and fro", function()
+    finally(function() ipu.set_num_threads(0) end)
+    local wide = ipu.ones{1000, 1000}
+    local function switch(times)
+      for i = 1, times do
+        ipu.set_num_threads(2 + i % 3)
+        assert.equal(2e6, ipu.reduce_sum(wide + 1):item())
+      end
+      return soak.threads()
+    end
+    assert.equal(switch(6), switch(60))
+  end)
 end)

@@ -165,6 +165,12 @@ soak.typed_first = "ipu = require 'ipulua'; soak = dofile 'spec/support/soak.lua
 
 local columns <const> = {"began", "ended", "tensors", "lua", "heap", "resident"}
 
+---How many threads the process has.
+function soak.threads()
+  local file <close> = assert(io.open("/proc/self/status"))
+  return math.tointeger(tonumber(file:read("a"):match("Threads:%s*(%d+)")))
+end
+
 local function resident() -- bytes
   local file <close> = assert(io.open("/proc/self/status"))
   return tonumber(file:read("a"):match("VmRSS:%s*(%d+) kB")) * 1024

@@ -65,6 +65,18 @@ Pool *engine_pool(Engine *g) {
   return g->pool;
 }
 
+/* The kept pool of so many threads is used again. */
+static Pool *take_old(Engine *g, int threads) {
+  for (int i = 0; i < g->old_count; i++) {
+    Pool *p = g->old[i];
+    if (pool_size(p) != threads) continue;
+    g->old[i] = g->old[--g->old_count];
+    return p;
+  }
+  return NULL;
+}
+
+/* A job that runs may hold the pool, so it is kept. */
 Status engine_set_threads(Error *e, Engine *g, int threads) {
   if (check_threads(e, threads) != OK) return e->status;
   if (!threads) threads = core_count();
@@ -74,8 +86,8 @@ Status engine_set_threads(Error *e, Engine *g, int threads) {
     if (!old) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
     g->old = old;
     g->old[g->old_count++] = g->pool;
-    g->pool = NULL;
   }
+  g->pool = take_old(g, threads);
   g->threads = threads;
   return OK;
 }
