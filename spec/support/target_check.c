@@ -553,6 +553,15 @@ static void check_published_reductions(void) {
     }
 }
 
+/* A number has no axes. Its sum is one vertex on one tile, and nothing is exchanged. */
+static void check_reductions_of_a_number(const Target *t) {
+  for (ReduceKind kind = COST_SUM; kind <= COST_ARG; kind++) {
+    Cost c = cost_reduce_axes(t, F32, kind, NULL, 0);
+    check(c.tiles == 1 && c.flops == 1 && cost_cycles(&c) < 1000, "a reduction of a number",
+          "reduce", NULL, 0);
+  }
+}
+
 /* Runs on tiles by their ends, against every element looked at. */
 static void check_column_order(const Target *chip) {
   int copied = 0;
@@ -635,6 +644,7 @@ int main(int argc, char **argv) {
     check_recurrent(target_at(i));
     check_reductions(target_at(i));
     check_column_order(target_at(i));
+    check_reductions_of_a_number(target_at(i));
     check_rates(target_at(i));
     check_others(target_at(i), true);
     check_huge(target_at(i));

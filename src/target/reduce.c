@@ -192,7 +192,7 @@ static bool cuts_rows(const Target *t, Dtype d, ReduceKind kind, const ReduceAxi
   double w = (double)t->workers, width = vector_width(t, d);
   int last = rank - 1;
   while (last > 0 && axes[last].extent == 1) last--;
-  if (axes[last].reduced || s->outputs < 4 || (kind != COST_SUM && kind != COST_MAX))
+  if (rank == 0 || axes[last].reduced || s->outputs < 4 || (kind != COST_SUM && kind != COST_MAX))
     return ceil_ratio(s->outputs, 4) < w && s->depth >= 2 * w;
   double parts = fmin(w, ceil_ratio(s->outputs, kind == COST_SUM ? 2 * width : width));
   double sums = kind == COST_MAX ? width : 4;
