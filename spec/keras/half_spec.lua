@@ -382,7 +382,7 @@ describe("state_dtype", function()
       local opt = keras.optimizers.Ftrl{0.5, weight_decay = 0.25, state_dtype = dtype}
       local v = ipu.Variable(full({1}, 1, "float32"))
       opt:apply_gradients{{full({1}, 0.3, "float32"), v}}
-      -- n = 0.1 + 0.3²; z = 0.3 - (√n - √0.1) / 0.5 · 0.875; the weight is -z · 0.5 / √n
+      -- n = 0.1 + 0.3² and z = 0.3 - (√n - √0.1) / 0.5 · 0.875. The weight is -z · 0.5 / √n.
       local root = math.sqrt(0.19)
       local z = 0.3 - (root - math.sqrt(0.1)) / 0.5 * 0.875
       assert.is_near(-z * 0.5 / root, v:read_value()[1]:item(), 1e-6)
