@@ -107,11 +107,18 @@ static Value *value_of_tensor(Tape *t, Tensor *tensor) {
   return v ? give_value(t, tensor, v) : NULL;
 }
 
-static bool note_reading(Tape *t, Variable *v, Value *value) {
+/* While programs are only priced, a variable without a value reads as zeros. */
+static Tensor *read_variable(const Tape *t, const Variable *v) {
   Error e = {0};
-  Tensor *held = v->writers ? tensor_from(&e, &v->type, observed_data(t->state->engine->seen, v))
-                            : tensor_retain(v->value);
-  bool noted = held && tape_note(t, value, held) && tensor_map_put(&t->known, v->value, value, v);
+  if (!v->value) return tensor_new(&e, &v->type);
+  return v->writers ? tensor_from(&e, &v->type, observed_data(t->state->engine->seen, v))
+                    : tensor_retain(v->value);
+}
+
+static bool note_reading(Tape *t, Variable *v, Value *value) {
+  Tensor *held = read_variable(t, v);
+  bool noted = held && tape_note(t, value, held) &&
+               (!v->value || tensor_map_put(&t->known, v->value, value, v));
   tensor_release(held);
   if (!noted ||
       !array_reserve(&t->reading, &t->reading_capacity, t->reading_count + 1, sizeof *t->reading))
@@ -120,12 +127,25 @@ static bool note_reading(Tape *t, Variable *v, Value *value) {
   return true;
 }
 
+static Value *last_reading(const Tape *t, const Variable *v) {
+  for (int i = t->reading_count - 1; i >= 0; i--)
+    if (t->reading[i].variable == v) return t->reading[i].value;
+  return NULL;
+}
+
+/* The input that v was before; NULL: it was not read, or it may have another value now. */
+static Value *known_variable(const Tape *t, const Variable *v) {
+  if (!v->value) return last_reading(t, v);
+  if (v->writers) return NULL; /* the program writes another value each time */
+  const TensorSlot *s = tensor_map_find(&t->known, v->value);
+  return s && s->variable == v ? s->value : NULL;
+}
+
 /* A variable is one input however often it is read, until it is assigned: then its tensor is
  * another one. */
 static Value *value_of_variable(Tape *t, Variable *v) {
-  const TensorSlot *s = tensor_map_find(&t->known, v->value);
-  if (s && s->variable == v && !v->writers)
-    return s->value; /* a tensor that a program writes to has another value each time */
+  Value *known = known_variable(t, v);
+  if (known) return known;
   Value *value = graph_input(t->graph, &v->type, v->name);
   if (!value) return NULL;
   return note_reading(t, v, value) ? value : out_of_memory(t);
@@ -136,7 +156,7 @@ Value *tape_value_at(lua_State *L, Tape *t, int index) {
   Variable *v = u ? NULL : bind_test_variable(L, index);
   if (v) {
     bind_settle(L, v);
-    return v->value ? value_of_variable(t, v) : NULL;
+    return v->value ? value_of_variable(t, v) : last_reading(t, v);
   }
   if (u && !u->tensor) bind_concrete(L, index, "GradientTape.gradient"); /* raises */
   return u ? value_of_tensor(t, u->tensor) : NULL;
