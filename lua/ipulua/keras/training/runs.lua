@@ -107,7 +107,8 @@ end
 ---@return Run
 function runs.begin(model, who, mode, a, take)
   local feed = feeding.open(who, model,
-    {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+    {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+    steps = a.steps})
   building.own_from_dataset(model, feed.dataset)
   local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
