@@ -81,7 +81,7 @@ end
 ---@return Run
 function runs.new(run)
   run.beside = {}
-  run.may_shorten = run.steps == nil or run.per_execution < run.wanted_per_execution
+  run.may_shorten = run.steps == nil or run.asked or run.per_execution < run.wanted_per_execution
   return run
 end
 
