@@ -15,6 +15,7 @@ local logs = require "ipulua.keras.training.logs"
 local pipelined = require "ipulua.keras.training.pipelined"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
+local nest = require "ipulua.base.nest"
 local nested = require "ipulua.keras.training.nested"
 local instances = require "ipulua.config.instances"
 local teams = require "ipulua.config.teams"
@@ -230,7 +231,8 @@ function runs.epoch(model, run)
     if run.take then run.take(result, more) else latest = result end
     if run.bar then run.bar:update(run.made, latest) end
     if not execution.entry.outfeed then
-      call_batch_end(model, run, done, execution, logs.by_name(latest))
+      local named = run.take and {{"outputs", nest.pack(more, result)}} or latest
+      call_batch_end(model, run, done, execution, logs.by_name(named))
     end
     if run.prefix == "train" then together.compare_data(model, run) end
     if is_interrupted(model, run) then
