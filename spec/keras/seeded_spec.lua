@@ -79,4 +79,24 @@ describe("a layer with a seed, called by hand,", function()
     local layer = L.Dropout{0.5, seed = 3}
     assert.same(drawn(function() end), drawn(function() layer(steps, {training = true}) end))
   end)
+
+  it("draws on from a checkpoint", function()
+    local folder <const> = os.tmpname()
+    os.remove(folder)
+    finally(function() os.execute("rm -r " .. folder) end)
+    local function parts()
+      local model = keras.Sequential{L.Dropout{0.5, seed = 3}, L.Dense(2)}
+      model(steps)
+      return model, ipu.train.Checkpoint{model = model}
+    end
+    local through, checkpoint = parts()
+    through(steps, {training = true})
+    checkpoint:save(folder)
+    local resumed, other = parts()
+    other:restore(folder)
+    for _ = 1, 2 do
+      local a, b = through(steps, {training = true}), resumed(steps, {training = true})
+      assert.equal(0, apart(a, b))
+    end
+  end)
 end)

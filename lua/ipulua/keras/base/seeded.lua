@@ -56,4 +56,25 @@ function seeded.enter(layer, training)
   return setmetatable({run = run, stay = stay, counters = counters}, Turn)
 end
 
+---How often each layer of a layer or model drew, in the order of `walk`: part of a checkpoint.
+---@param layer Layer
+---@return integer[]
+function seeded.turns(layer)
+  local list = {}
+  layer:walk(function(each) list[#list + 1] = runs[each] or 0 end)
+  return list
+end
+
+---The layers draw on as where the turns were told.
+---@param layer Layer
+---@param turns any what a checkpoint holds; none where an older version wrote it
+function seeded.set_turns(layer, turns)
+  local at = 0
+  layer:walk(function(each)
+    at = at + 1
+    local number = type(turns) == "table" and turns[at]
+    runs[each] = math.type(number) == "integer" and number or nil
+  end)
+end
+
 return seeded
