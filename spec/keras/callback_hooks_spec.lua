@@ -101,3 +101,33 @@ describe("asynchronous callbacks", function()
     end
   end)
 end)
+
+-- Keras 2.6: on_predict_batch_end(batch, {"outputs": batch_outputs}).
+describe("predict", function()
+  local keras <const> = ipu.keras
+  local x <const> = ipu.reshape(ipu.cast(ipu.arange(7), "float32"), {7, 1})
+
+  -- Sums of the outputs that each call of the hook gets, and the batches that it is called for.
+  local function seen(outputs_of, per_execution)
+    local sums, last = {}, {}
+    local input = keras.Input{shape = {1}}
+    local twice, half = ipu.mul(input, 2), ipu.div(input, 2)
+    local model = keras.Model{inputs = input, outputs = {twice = twice, halves = {half, input}}}
+    model:compile{steps_per_execution = per_execution}
+    model:predict{x, batch_size = 2, callbacks = {callbacks.LambdaCallback{
+      on_predict_batch_end = function(batch, logs)
+        last[#last + 1] = batch
+        sums[#sums + 1] = ipu.reduce_sum(outputs_of(logs.outputs)):item()
+      end}}}
+    return sums, last
+  end
+
+  it("hands its outputs to callbacks, in the model's structure", function()
+    local sums, last = seen(function(outputs) return outputs.twice end, 1)
+    assert.same({2 * (0 + 1), 2 * (2 + 3), 2 * (4 + 5), 2 * 6}, sums)
+    assert.same({0, 1, 2, 3}, last)
+    sums, last = seen(function(outputs) return outputs.halves[1] end, 3)
+    assert.same({(0 + 1 + 2 + 3 + 4 + 5) / 2, 6 / 2}, sums)
+    assert.same({2, 3}, last)
+  end)
+end)

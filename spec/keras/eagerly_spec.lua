@@ -176,6 +176,26 @@ describe("run_eagerly", function()
     assert.matches("train_step must return a table of logs", message)
   end)
 
+  it("takes effect where a script sets the field, and ends there", function()
+    local calls = 0
+    local Counting = layers.Layer:extend("Counting")
+    function Counting:call(t) -- luacheck: ignore 212
+      calls = calls + 1
+      return t * 1
+    end
+    local model = compiled(keras.Sequential{Counting(), layers.Dense(1)}, {loss = "mse"})
+    local function new_calls(eagerly)
+      model.run_eagerly = eagerly
+      local former = calls
+      model:fit(ipu.ones{6, 2}, ipu.ones{6, 1}, {batch_size = 2, verbose = 0})
+      model:train_on_batch(ipu.ones{6, 2}, ipu.ones{6, 1})
+      return calls - former
+    end
+    new_calls(false)
+    assert.equal(3 + 1, new_calls(true)) -- steps of fit, and the batch
+    assert.equal(0, new_calls(false))
+  end)
+
   it("names the line of an error in a step", function()
     local model = compiled(keras.Sequential{layers.Dense(1, {input_shape = {2}})}, {
       loss = function(a, b) return ipu.matmul(a, b) end})

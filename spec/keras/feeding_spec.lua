@@ -47,6 +47,62 @@ describe("fit", function()
     end
   end)
 
+  -- Keras 2.6, TensorLikeDataAdapter: the samples once for each epoch, in one sequence of batches,
+  -- of ceil(samples / steps) where only steps are given. The mean of |i - 0| shows which were read.
+  describe("of a given number of steps", function()
+    local x, y = ipu.zeros{100, 1}, ipu.cast(ipu.reshape(ipu.arange(100), {100, 1}), "float32")
+    local function still()
+      local model = line()
+      model:compile{loss = "mae", optimizer = keras.optimizers.SGD{0}}
+      return model
+    end
+    local function mean_of(ranges)
+      local sum, count = 0, 0
+      for _, range in ipairs(ranges) do
+        for i = range[1], range[2] do sum, count = sum + i, count + 1 end
+      end
+      return sum / count
+    end
+
+    it("goes on in the next epoch where the last one ended", function()
+      local losses = still():fit{x, y, batch_size = 30, epochs = 4, steps_per_epoch = 3,
+        shuffle = false, verbose = 0}.history.loss
+      local read <const> = {{{0, 89}}, {{90, 99}, {0, 59}}, {{60, 99}, {0, 29}}, {{30, 99}}}
+      for epoch, ranges in ipairs(read) do
+        assert.near(mean_of(ranges), losses[epoch], 1e-4)
+      end
+    end)
+
+    it("shares all samples out where no batch size is given", function()
+      local model = still()
+      local function calls(steps)
+        return count_calls(model, "on_train_batch_end", {x = x, y = y, steps_per_epoch = steps})
+      end
+      for _, steps in ipairs{2, 7, 10} do assert.equal(steps, calls(steps)) end
+      assert.near(49.5, model:fit{x, y, steps_per_epoch = 2, verbose = 0}.history.loss[1], 1e-4)
+      assert.near(49.5, model:evaluate{x, y, steps = 3, verbose = 0}, 1e-4)
+      assert.same({100, 1}, {table.unpack(model:predict{x, steps = 3}.shape)})
+    end)
+
+    it("needs no more batches than the samples make", function()
+      assert.error_matches(function()
+        still():fit{x, y, batch_size = 10, epochs = 2, steps_per_epoch = 20, verbose = 0}
+      end, "need 40 batches, but the samples make 20; run fewer steps")
+    end)
+  end)
+
+  -- Keras 2.6: `if class_weight:`
+  it("weighs no sample where class_weight is empty", function()
+    local function loss(class_weight)
+      return line():fit{ipu.ones{4, 1}, ipu.tensor{0, 1, 0, 1}, class_weight = class_weight,
+        verbose = 0}.history.loss[1]
+    end
+    assert.equal(0.5, loss{})
+    assert.equal((0 + 3 + 0 + 3) / 4, loss{[0] = 1, [1] = 3})
+    assert.error_matches(function() loss{[0] = 1, [1] = "much"} end,
+      "'class_weight' holds a number for each class; that of class 1 is string %(much%)")
+  end)
+
   it("tells of a class without a weight before it has learnt anything", function()
     for label, pattern in pairs{[-1] = "%-1", [2] = "2"} do
       local model = keras.Sequential{layers.Dense{2, activation = "softmax", input_shape = {1}}}

@@ -325,3 +325,30 @@ describe("masks", function()
     end, "mask must be %[time, batch%]")
   end)
 end)
+
+-- In Keras 2.6 the tensors of a functional model have their masks while it is written.
+describe("the mask of a functional model's tensor", function()
+  local Zeroed = L.Layer:extend("Zeroed")
+  function Zeroed:call(x, options) -- luacheck: ignore 212
+    return x * ipu.cast(ipu.expand_dims(options.mask, -1), x.dtype)
+  end
+
+  it("is handed to the call of an own layer", function()
+    local ids = ipu.tensor({{1, 0, 2}, {0, 0, 3}}, "int32")
+    local input = keras.Input{shape = {-1}, dtype = "int32"}
+    local x = L.Embedding{4, 2, mask_zero = true, embeddings_initializer = "ones"}(input)
+    x = L.Dropout(0.5)(L.Dense{2, kernel_initializer = "identity", bias_initializer = "ones"}(x))
+    local model = keras.Model{inputs = input, outputs = Zeroed()(x)}
+    assert.same({-1, -1, 2}, model.outputs[1].shape)
+    assert.same({{{2, 2}, {0, 0}, {2, 2}}, {{0, 0}, {0, 0}, {2, 2}}},
+      model:predict(ids):totable())
+    local row = keras.Sequential{L.Masking{input_shape = {3, 1}}, Zeroed()}
+    assert.same({{{5}, {0}, {7}}}, row:predict(ipu.tensor{{{5}, {0}, {7}}}):totable())
+  end)
+
+  it("is none where the layer before drops it", function()
+    local input = keras.Input{shape = {3}, dtype = "int32"}
+    local x = L.Conv1D(2, 1)(L.Embedding{4, 2, mask_zero = true}(input))
+    assert.error_matches(function() Zeroed()(x) end, "layer 'zeroed.*expand_dims: 'x' is missing")
+  end)
+end)

@@ -413,3 +413,21 @@ describe("inputs by name", function()
     assert.same({1, 1, 2, 2, 3, 3}, nested{first = v.a, rest = {v.b, v.c}}:totable()[1])
   end)
 end)
+
+-- Keras 2.6, Functional._set_output_names: s is taken, and so is s_1.
+describe("outputs of one layer's calls", function()
+  it("have names that no other output has", function()
+    local i = keras.Input{shape = {5}}
+    local one, shared = L.Dense{2, name = "s_1"}, L.Dense{2, name = "s"}
+    local model = keras.Model{inputs = i, outputs = {one(i), shared(i), shared(i * 2)}}
+    model:compile{loss = "mse", metrics = {{"mae"}, {"mae"}, {"mae"}}}
+    local logs = evaluate(model, {y, y, y})
+    local p = model:predict(x)
+    for k, name in ipairs{"s_1", "s", "s_2"} do
+      assert.near(mse(p[k], y), logs[name .. "_loss"], 1e-5)
+      assert.near(ipu.reduce_mean(ipu.abs(p[k] - y)):item(), logs[name .. "_mae"], 1e-5)
+    end
+    assert.same({"loss", "s_1_loss", "s_loss", "s_2_loss", "s_1_mae", "s_mae", "s_2_mae"},
+      model.metrics_names)
+  end)
+end)

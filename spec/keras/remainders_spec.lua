@@ -318,3 +318,37 @@ describe("a dataset of unknown size", function()
       "every shape must be fully known")
   end)
 end)
+
+-- 100 numbers in batches of 30, 30, 30 and 10, again and again: an epoch of 3 steps has the batches
+-- 3, 4, 1 in its turn. Keras 2.6 runs as many steps as it is asked for.
+describe("a smaller batch in the middle of the data", function()
+  local numbers = ipu.cast(ipu.reshape(ipu.arange(100), {100, 1}), "float32")
+  local batches <const> = {{0, 29}, {30, 59}, {60, 89}, {90, 99}}
+
+  -- The mean of the labels that an epoch reads.
+  local function expected(epoch, steps)
+    local sum, count = 0, 0
+    for k = (epoch - 1) * steps, epoch * steps - 1 do
+      local from, to = table.unpack(batches[k % 4 + 1])
+      sum, count = sum + (from + to) * (to - from + 1) / 2, count + to - from + 1
+    end
+    return sum / count
+  end
+
+  for _, per_execution in ipairs{1, 2, 3, 6} do
+    it("leaves an epoch its steps, " .. per_execution .. " to an execution", function()
+      local layer = layers.Dense{1, kernel_initializer = "zeros", input_shape = {1}}
+      local model = keras.Sequential{layer}
+      model:compile{loss = "mae", optimizer = keras.optimizers.SGD{0},
+        steps_per_execution = per_execution}
+      local endless = data.from_tensor_slices{ipu.zeros{100, 1}, numbers}:batch(30):repeat_n()
+      for _, steps in ipairs{per_execution, 2 * per_execution} do
+        local former = model.optimizer.iterations:item()
+        local history = model:fit{endless, epochs = 5, steps_per_epoch = steps, verbose = 0}.history
+        assert.equal(5 * steps, model.optimizer.iterations:item() - former)
+        for epoch = 1, 5 do assert.near(expected(epoch, steps), history.loss[epoch], 1e-4) end
+        assert.near(expected(1, steps), model:evaluate{endless, steps = steps, verbose = 0}, 1e-4)
+      end
+    end)
+  end
+end)

@@ -55,6 +55,21 @@ end
 local unknown <const> = "an extent that is not known yet, such as the batch"
 local make_known <const> = "keras.Input{shape =, batch_size =} makes it known"
 
+-- A symbolic tensor like a leaf of the arguments. If the leaf has a mask, so has the tensor.
+local function symbolic_like(leaf, guess)
+  local mask <const> = rawget(leaf, "mask_type")
+  local t = core.trace_argument(leaf.dtype, infer.close(leaf.shape, guess), "input")
+  if mask then
+    context.set_mask(t, core.trace_argument(mask.dtype, infer.close(mask.shape, guess), "mask"))
+  end
+  return t
+end
+
+local function type_of(leaf)
+  local dtype, shape = core.type_of(leaf)
+  return dtype and setmetatable({dtype = dtype, shape = shape}, infer.Type)
+end
+
 -- The types of f's results, a list of structures, for symbolic tensors like the ones in `given`.
 local function try(f, given, is_spec, guess, is_open)
   local _ <close> = tracing.guard()
@@ -64,17 +79,16 @@ local function try(f, given, is_spec, guess, is_open)
   local symbolic = {n = given.n}
   for i = 1, given.n do
     symbolic[i] = nest.map(function(leaf)
-      if not is_spec(leaf) then return leaf end
-      return core.trace_argument(leaf.dtype, infer.close(leaf.shape, guess), "input")
+      return is_spec(leaf) and symbolic_like(leaf, guess) or leaf
     end, given[i])
   end
   local results = table.pack(f(table.unpack(symbolic, 1, symbolic.n)))
   local types = {n = results.n}
   for i = 1, results.n do
     types[i] = nest.map(function(leaf)
-      local dtype, shape = core.type_of(leaf)
-      if not dtype then return leaf end
-      return setmetatable({dtype = dtype, shape = shape}, infer.Type)
+      local type, mask = type_of(leaf), context.mask(leaf)
+      if type and mask ~= nil then type.mask_type = type_of(mask) end
+      return type or leaf
     end, results[i])
   end
   tracing.give_up_root()
@@ -87,9 +101,10 @@ local function merge(a, b)
   for i = 1, #a.shape do
     if a.shape[i] ~= b.shape[i] then a.shape[i] = -1 end
   end
+  if a.mask_type and b.mask_type then merge(a.mask_type, b.mask_type) end
 end
 
----Types {dtype, shape} of f's results, a list of structures with a count n.
+---Types {dtype, shape, mask_type} of f's results, a list of structures with a count n.
 ---@param f function
 ---@param given table packed arguments; leaves for which is_spec holds have a shape and a dtype
 ---@param is_spec fun(leaf: any): boolean

@@ -11,6 +11,7 @@ local KerasTensor = require "ipulua.keras.base.tensor"
 local nearest = require "ipulua.nearest"
 local nest = require "ipulua.base.nest"
 local observed = require "ipulua.keras.base.observed"
+local seeded = require "ipulua.keras.base.seeded"
 local shapes = require "ipulua.keras.base.shapes"
 local stages = require "ipulua.keras.models.stage_scope"
 local teams = require "ipulua.config.teams"
@@ -348,6 +349,7 @@ local function run(self, given, options)
   local results
   do
     local _ <close> = context.enter(self.name, passed.training)
+    local _ <close> = guarded[class.of(self)] and seeded.enter(self, passed.training)
     results = compute(self, given)
     refuse_self(self, results[1])
     self:add_activity_loss(results)

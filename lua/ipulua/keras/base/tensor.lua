@@ -13,6 +13,7 @@ local core = require "ipulua.core"
 ---@field layer table the layer that made it
 ---@field node table the call of that layer
 ---@field tensor_index integer which result of that call, from 1
+---@field mask_type {shape: integer[], dtype: string}? of its mask, where it has one
 local KerasTensor = class.new("KerasTensor")
 KerasTensor.is_tensor = true -- args.is_tensor asks the metatable
 

@@ -246,8 +246,9 @@ about.say("callbacks", {
   {"Callback", text = "The base of all callbacks; extend it with any of "
     .. "`on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, "
     .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
-    .. "holds step_first, step_last, samples, and in training updates. `self.model`, "
-    .. "`self.params`; `get_state` and `set_state(state)` are for BackupAndRestore."},
+    .. "holds step_first, step_last, samples, and in training updates. Of predict, a batch's logs "
+    .. "hold its `outputs`. `self.model`, `self.params`; `get_state` and `set_state(state)` are "
+    .. "for BackupAndRestore."},
   {"History", text = "Collects the numbers that training reported: `history`, a list for "
     .. "each number, and `epoch`. `history:plot()` draws curves in letters on standard output, "
     .. "`history:plot(\"run.svg\")` into a file."},

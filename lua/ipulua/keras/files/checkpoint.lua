@@ -15,6 +15,7 @@ local kept_weights = require "ipulua.keras.files.weights"
 local instances = require "ipulua.config.instances"
 local together = require "ipulua.keras.base.together"
 local teams = require "ipulua.config.teams"
+local seeded = require "ipulua.keras.base.seeded"
 local state = require "ipulua.keras.files.state"
 local train = require "ipulua.optimizers.train"
 
@@ -313,8 +314,9 @@ end
 function Checkpoint:save(...)
   local a = args.check("Checkpoint.save", save_rows, ...)
   local list = checkpoint.objects_of(self)
-  local places, values = {}, {}
+  local places, values, turns = {}, {}, {}
   for _, object in ipairs(list) do
+    if object.kind == "layer" then turns[object.key] = seeded.turns(object.value) end
     if object.kind == "queue" then places[object.key] = queue_of(object.value):save()
     elseif object.kind == "value" then values[object.key] = pack(object) end
   end
@@ -328,7 +330,7 @@ function Checkpoint:save(...)
   end
   local written, result = pcall(folder.write, a.dir, step,
     {members = members, state = {iteration = step, values = values,
-    save_counter = self.save_counter, random = core.save_random()}},
+    save_counter = self.save_counter, random = core.save_random(), turns = turns}},
     {keep = a.max_to_keep, best = a.best})
   if written then return result end
   self.save_counter = former -- a checkpoint that was not written does not count
@@ -385,6 +387,10 @@ function Checkpoint:restore(...)
   restore_places(list, saved)
   commit()
   for _, object in ipairs(list) do
+    if object.kind == "layer" then
+      local turns <const> = saved.state.turns
+      seeded.set_turns(object.value, type(turns) == "table" and turns[object.key])
+    end
     local value = object.kind == "value" and saved.state.values[object.key]
     if value ~= nil and object.kind == "value" then self[object.key] = state.unpack(value, {}) end
   end

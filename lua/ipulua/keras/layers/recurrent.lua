@@ -163,8 +163,14 @@ end
 
 function RNN:state_variables() return rawget(self, "states") or {} end
 
+-- States as a list: one tensor alone is the only state, and states of cells may stand in lists.
+local function listed(values)
+  local flat = nest.flatten(values)
+  return core.is_value(flat[1]) and flat or values
+end
+
 ---Sets the states kept between batches to zero (or to given ones).
----@param values userdata[]?
+---@param values userdata|table? a state, or a list of states
 function RNN:reset_states(values)
   if not self.stateful then
     blame.error(string.format("reset_states: layer '%s' is not stateful", self.name), "value")
@@ -175,6 +181,7 @@ function RNN:reset_states(values)
       self.name), "failed_precondition")
   end
   states = states or {}
+  values = values and listed(values)
   if values and #values ~= #states then
     blame.error(string.format("reset_states: layer '%s' has %s, but %s given", self.name,
       counted(#states, "state"), counted(#values, "value was", "values were")), "value")
@@ -187,7 +194,7 @@ function RNN:reset_states(values)
         .. "given has %s", i, self.name, shapes.text(v.shape), shapes.text(new[i].shape)), "value")
     end
   end
-  for i, v in ipairs(states) do v:assign(new[i]) end
+  for i, v in ipairs(states) do v:assign(ops.cast(new[i], v.dtype)) end
 end
 
 -- Where a step is kept, its new value, else the former one: [batch] beside values of any rank.

@@ -41,6 +41,7 @@ local function make_results(node, types)
       local t = KerasTensor(type.shape, type.dtype, node.layer.name)
       results[#results + 1] = t
       t.layer, t.node, t.tensor_index = node.layer, node, #results
+      t.mask_type = type.mask_type
       return t
     end, types[i])
   end

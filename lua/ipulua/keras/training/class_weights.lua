@@ -1,5 +1,6 @@
 -- fit's class_weight: samples weighed by the classes of their labels.
 
+local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class_numbers = require "ipulua.keras.base.class_numbers"
 local core = require "ipulua.core"
@@ -17,15 +18,16 @@ local function multiplied(of_class, w)
   return of_class * ops.cast(w, "float32")
 end
 
----class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class.
----@param dataset Dataset
----@param class_weight table<integer, number>
----@return Dataset
-function class_weights.apply(dataset, class_weight)
+-- The weights of all classes, in their order.
+local function in_order(class_weight)
   local count = 0
-  for class_number in pairs(class_weight) do
+  for class_number, weight in pairs(class_weight) do
     if math.type(class_number) ~= "integer" or class_number < 0 then
       blame.error("fit: 'class_weight' is a table from class numbers (from 0) to weights", "value")
+    end
+    if type(weight) ~= "number" then
+      blame.error(string.format("fit: 'class_weight' holds a number for each class; that of class "
+        .. "%d is %s", class_number, args.describe(weight)), "type")
     end
     count = math.max(count, class_number + 1)
   end
@@ -38,6 +40,17 @@ function class_weights.apply(dataset, class_weight)
     end
     list[i] = class_weight[i - 1]
   end
+  return list
+end
+
+---class_weight = {[0] = 1, [1] = 5}: a sample's weight by its class. Without classes, as in Keras,
+---samples have no weights.
+---@param dataset Dataset
+---@param class_weight table<integer, number>
+---@return Dataset
+function class_weights.apply(dataset, class_weight)
+  local list = in_order(class_weight)
+  if #list == 0 then return dataset end
   local weights = core.tensor(list)
   if not elements.is_tuple(dataset.template) or #dataset.template.items < 2
     or #dataset.handle:types() > 3 then
@@ -78,7 +91,10 @@ end
 ---@param class_weight table<integer, number>
 ---@param y any
 function class_weights.check(who, class_weight, y)
-  if not core.is_tensor(y) or #y.shape > 2 or (#y.shape == 2 and y.shape[2] > 1) then return end
+  if next(class_weight) == nil or not core.is_tensor(y) or #y.shape > 2
+    or (#y.shape == 2 and y.shape[2] > 1) then
+    return
+  end
   local classes = class_numbers(y)
   for _, outermost in ipairs{ops.reduce_max(classes):item(), ops.reduce_min(classes):item()} do
     if class_weight[outermost] == nil then

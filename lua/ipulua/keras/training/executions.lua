@@ -117,12 +117,17 @@ end
 function executions.next(model, run, done)
   if not rawget(run.dataset, "gathered") then return whole(run) end
   local queue = run.entry.infeed.queue
-  local wanted = run.per_execution * run.replicas
+  -- behind a smaller batch in the middle of the data, an epoch has fewer steps left than fit in
+  local steps = math.min(run.per_execution, (run.steps or math.maxinteger) - done)
+  local wanted = steps * run.replicas
   while true do
     local waiting, rows = queue:gather(wanted)
     -- a program that is only priced takes none of them
     if core.is_estimating() then queue:leave_out() end
-    if waiting == wanted then return whole(run) end
+    if waiting == wanted then
+      if steps == run.per_execution then return whole(run) end
+      return of_fewer(model, run, waiting, done)
+    end
     -- the program's error says that the data has ended
     if run.asked and rows == 0 then return whole(run) end
     if waiting > 0 then return of_fewer(model, run, waiting, done) end

@@ -135,6 +135,7 @@ end
 ---@field batch_size integer of whole batches
 ---@field batches integer number of batches, the smaller one too; -1 endless, -2 unknown
 ---@field samples integer? of tensors
+---@field goes_on boolean? whether an epoch of tensors goes on where the last one ended
 
 -- The divisor of length that is nearest to the wanted batch size.
 local function nearest_divisor(length, wanted)
@@ -204,11 +205,13 @@ end
 
 local keras_batch <const>, least_batch <const> = 32, 8
 
--- Keras' 32, or all samples if they are fewer. Where a smaller batch at the end can't be taken and
--- batches change no result, one that divides the samples.
-local function usual_batch_size(who, model, length)
+-- Keras' 32, or all samples if they are fewer. Steps without a batch size share out all samples.
+-- Where a smaller batch at the end can't be taken and batches change no result, one that divides
+-- the samples.
+local function usual_batch_size(who, model, length, steps)
   local fixed = fixed_batch_size(model)
   if fixed then return fixed end
+  if steps then return math.max(math.ceil(length / steps), 1) end
   if length <= keras_batch then return math.max(length, 1) end
   local least = who == "fit" and keras_batch or least_batch
   if feeding.takes_remainder(model, who ~= "fit") then least = keras_batch end
@@ -229,15 +232,27 @@ function feeding.takes_remainder(model, is_test)
     and not model:is_pipelined() and (is_test or assignment.accumulation(model) == 1)
 end
 
----A dataset of batches from the arguments of fit and the others.
+-- Batches of samples in memory. As in Keras, epochs of a given number of steps go on where the last
+-- one ended, through the samples once for each epoch.
+local function in_batches(dataset, model, o, length, batch_size)
+  local whole = length % batch_size == 0
+  local goes_on = o.steps and (o.passes or 1) > 1 and o.steps ~= math.ceil(length / batch_size)
+  if not goes_on then return dataset:batch(batch_size, {drop_remainder = whole}), false end
+  local takes_remainder = feeding.takes_remainder(model, false)
+  return dataset:batch(batch_size, {drop_remainder = whole or not takes_remainder})
+    :repeat_n(o.passes), true
+end
+
+---A dataset of batches from the arguments of fit and the others. `steps` are those of an epoch if
+---the script gave them, `passes` the times that samples in memory are read through.
 ---@param who string
 ---@param model Model
----@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch}
+---@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch, steps, passes}
 ---@return Feed
 function feeding.open(who, model, o)
   local x = o.x
   if args.is_list(x) and #x == 1 and is_dataset(x[1]) then x = x[1] end -- fit{ds}
-  local dataset, samples
+  local dataset, samples, goes_on
   local is_tensors = not is_dataset(x)
   if x == nil then blame.error(who .. ": there is no data; give a dataset, or x =", "type") end
   if not is_tensors then
@@ -263,7 +278,7 @@ function feeding.open(who, model, o)
     end
     local length = length_of(element, who)
     if not length then blame.error(who .. ": there is no tensor in the data", "value") end
-    local batch_size = o.batch_size or usual_batch_size(who, model, length)
+    local batch_size = o.batch_size or usual_batch_size(who, model, length, o.steps)
     if batch_size < 1 then
       blame.error(who .. ": 'batch_size' must be positive, got " .. batch_size, "value")
     end
@@ -279,14 +294,14 @@ function feeding.open(who, model, o)
       dataset = dataset:shuffle(math.max(length, 1))
       dataset.handle:begin_at(o.epoch or 0) -- another order in each call, too
     end
-    dataset = dataset:batch(batch_size, {drop_remainder = length % batch_size == 0})
+    dataset, goes_on = in_batches(dataset, model, o, length, batch_size)
   end
   local is_distributed <const> = rawget(dataset, "is_distributed") == true
   host_strings.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = class_weights.apply(dataset, o.class_weight) end
   return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
-    samples = samples, is_distributed = is_distributed}
+    samples = samples, is_distributed = is_distributed, goes_on = goes_on}
 end
 
 ---The first `share` of tensors, and the rest: validation_split.
@@ -435,10 +450,10 @@ function feeding.check_enough(who, feed, run)
   if feed.batches < 0 or run.recreates or not run.steps then return end
   local needed = run.epochs * run.steps * run.replicas
   if needed > feed.batches then
-    blame.error(string.format("%s: %s of %s need %s, but the dataset has %d; repeat_n() it, or run "
-      .. "fewer steps", who,
-      counted(run.epochs, "epoch"), counted(run.steps, "step"), counted(needed, "batch", "batches"),
-      feed.batches), "value")
+    local remedy = feed.samples and "but the samples make %d; run fewer steps, or take a smaller "
+      .. "batch_size" or "but the dataset has %d; repeat_n() it, or run fewer steps"
+    blame.error(string.format("%s: %s of %s need %s, " .. remedy, who, counted(run.epochs, "epoch"),
+      counted(run.steps, "step"), counted(needed, "batch", "batches"), feed.batches), "value")
   end
 end
 
@@ -451,7 +466,7 @@ function feeding.count_row(name, says)
 end
 
 feeding.batch_size_row = feeding.count_row("batch_size",
-  "where x is no dataset; by default what the inputs fix, else 32, "
-  .. "or all of fewer samples; the last batch may be smaller")
+  "where x is no dataset; by default what the inputs fix, else what the steps share out, else "
+  .. "32, or all of fewer samples; the last batch may be smaller")
 
 return feeding

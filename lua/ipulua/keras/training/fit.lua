@@ -76,7 +76,8 @@ local function plan(self, a, feed)
     steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size,
     replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
-    recreates = a.steps_per_epoch == nil or feed.batches == a.steps_per_epoch,
+    recreates = a.steps_per_epoch == nil
+      or feed.batches == a.steps_per_epoch and not feed.goes_on,
     is_distributed = feed.is_distributed,
     validation = feeding.is_dataset(a.validation_data) and a.validation_data or nil,
   }
@@ -302,7 +303,8 @@ function methods:fit(...)
   validation.check(a.validation_data)
   local feed = feeding.open("fit", self,
     {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
-    shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed})
+    shuffle = a.shuffle, class_weight = a.class_weight, epoch = self._epochs_fed,
+    steps = a.steps_per_epoch, passes = a.epochs - a.initial_epoch})
   local run = plan(self, a, feed)
   validation.check_steps(self, a)
   run.explain = a.class_weight and class_weights.explain(a.class_weight)

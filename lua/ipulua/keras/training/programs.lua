@@ -35,7 +35,7 @@ end
 -- The facts that a program depends on, as text.
 local function program_key(self, mode, dataset, count, outfeed)
   local parts = {core.scope_key(), mode, count, structure.key(dataset.template),
-    outfeed and "logs" or "-", assignment.replicas(self)}
+    outfeed and "logs" or "-", assignment.replicas(self), self.run_eagerly and "eagerly" or "-"}
   for _, t in ipairs(infeed.fed_types(dataset)) do
     parts[#parts + 1] = structure.type_text(t.dtype, t.shape)
   end
@@ -105,7 +105,8 @@ end
 ---@param f function
 ---@return Function
 function programs.of_batch(model, name, f)
-  local key, version = name .. ";" .. programs.trained(model), programs.version_of(model.optimizer)
+  local key, version = name .. ";" .. programs.trained(model)
+    .. (model.run_eagerly and ";eagerly" or ""), programs.version_of(model.optimizer)
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
     local function traced(...)

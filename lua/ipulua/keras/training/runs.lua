@@ -15,6 +15,7 @@ local logs = require "ipulua.keras.training.logs"
 local pipelined = require "ipulua.keras.training.pipelined"
 local programs = require "ipulua.keras.training.programs"
 local progress = require "ipulua.keras.training.progress"
+local nest = require "ipulua.base.nest"
 local nested = require "ipulua.keras.training.nested"
 local instances = require "ipulua.config.instances"
 local teams = require "ipulua.config.teams"
@@ -81,7 +82,7 @@ end
 ---@return Run
 function runs.new(run)
   run.beside = {}
-  run.may_shorten = run.steps == nil or run.per_execution < run.wanted_per_execution
+  run.may_shorten = run.steps == nil or run.asked or run.per_execution < run.wanted_per_execution
   return run
 end
 
@@ -107,7 +108,8 @@ end
 ---@return Run
 function runs.begin(model, who, mode, a, take)
   local feed = feeding.open(who, model,
-    {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size})
+    {x = a.x, y = a.y, sample_weight = a.sample_weight, batch_size = a.batch_size,
+    steps = a.steps})
   building.own_from_dataset(model, feed.dataset)
   local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
@@ -229,7 +231,8 @@ function runs.epoch(model, run)
     if run.take then run.take(result, more) else latest = result end
     if run.bar then run.bar:update(run.made, latest) end
     if not execution.entry.outfeed then
-      call_batch_end(model, run, done, execution, logs.by_name(latest))
+      local named = run.take and {{"outputs", nest.pack(more, result)}} or latest
+      call_batch_end(model, run, done, execution, logs.by_name(named))
     end
     if run.prefix == "train" then together.compare_data(model, run) end
     if is_interrupted(model, run) then

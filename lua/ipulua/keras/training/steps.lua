@@ -61,6 +61,17 @@ local function expand(value)
 end
 steps.expand = expand
 
+-- As Keras: a name that an output before has gets the next number that none before has.
+local function apart(name, taken, counts)
+  local proposal = name
+  while taken[proposal] do
+    counts[name] = (counts[name] or 0) + 1
+    proposal = name .. "_" .. counts[name]
+  end
+  taken[proposal] = true
+  return proposal
+end
+
 ---Names of a model's outputs, and their keys where the outputs are a table with names.
 ---@param model Model
 ---@param y_pred any
@@ -70,13 +81,11 @@ function steps.outputs(model, y_pred)
   local leaves = nest.flatten(y_pred)
   if args.is_plain(y_pred) and #y_pred == 0 then keys = nest.keys(y_pred) end
   local graph = model._graph
-  local seen = {}
+  local taken, counts = {}, {}
   for i = 1, #leaves do
     local name = graph and graph.outputs[i] and graph.outputs[i].layer.name or keys[i]
       or "output_" .. i
-    local count = seen[name]
-    seen[name] = (count or 0) + 1
-    names[i] = count and name .. "_" .. count or name
+    names[i] = apart(name, taken, counts)
   end
   return {names = names, keys = keys}
 end

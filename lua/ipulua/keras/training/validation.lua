@@ -89,7 +89,8 @@ function validation.check_steps(model, a)
   local who <const>, o = "fit: validation_data", validation.arguments(a, nil)
   feeding.take_apart(who, model, o)
   local feed = feeding.open(who, model,
-    {x = o.x, y = o.y, sample_weight = o.sample_weight, batch_size = o.batch_size})
+    {x = o.x, y = o.y, sample_weight = o.sample_weight, batch_size = o.batch_size,
+    steps = o.steps})
   feeding.count_steps(who, feed, {steps = o.steps, steps_name = "validation_steps",
     takes_remainder = feeding.takes_remainder(model, true), quiet = true,
     steps_per_execution = model.steps_per_execution, replicas = assignment.replicas(model)})
