@@ -222,8 +222,9 @@ describe("a nil before a value", function()
   end
 
   it("is refused among the arguments of zip, also as the last", function()
-    assert.error_matches(function() data.zip(r, nil, r) end, "argument 2 must be a dataset, got nil")
-    assert.error_matches(function() data.zip(r, nil) end, "argument 2 must be a dataset, got nil")
+    local words <const> = "argument 2 must be a dataset, got nil"
+    assert.error_matches(function() data.zip(r, nil, r) end, words)
+    assert.error_matches(function() data.zip(r, nil) end, words)
   end)
 
   it("is nothing behind the last one", function()
