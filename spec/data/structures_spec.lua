@@ -191,7 +191,7 @@ describe("datasets that are joined", function()
   end)
 end)
 
--- Values behind a gap would move to other places: the weights of (x, y, weights) to the labels.
+-- Values after a gap would move to other places: the weights of (x, nil, weights) to the labels.
 describe("a nil before a value", function()
   local r <const>, x <const> = data.range(3), ipu.ones{2}
   local cases <const> = {
@@ -227,7 +227,7 @@ describe("a nil before a value", function()
     assert.error_matches(function() data.zip(r, nil) end, words)
   end)
 
-  it("is nothing behind the last one", function()
+  it("is nothing after the last one", function()
     local ds = r:map(function(i) return i, i * 2, nil end)
     for a, b, c in ds:iter() do
       assert.equal(a:item() * 2, b:item())

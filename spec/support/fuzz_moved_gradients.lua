@@ -290,7 +290,7 @@ local function expected(case, compiles)
   return total
 end
 
--- What the library's programs read: m, the function and its argument.
+-- For the library: the machine, the function and its argument.
 local function prepared(case)
   local function made(list) return tensor(list, case.dtype) end
   local m = {signs = made(case.value.signs), weights = made(case.weights), c = made(case.value.c),
@@ -317,7 +317,7 @@ local function along(case, gradients)
   return total, most
 end
 
--- nil, or what is wrong with the gradients of a form; first: those of another one.
+-- nil, or what is wrong with a form's gradients. first: another form's, or nil.
 local function judged(case, first, got, want)
   for i, name in ipairs(names) do
     if first and differs(first[i], got[i]) then return "d/d" .. name .. " differs" end

@@ -208,7 +208,7 @@ local function taken(random)
   return function(values) return values[math.max(#values - back, 1)] end
 end
 
--- Statements beside those of this file: a list of makers of them, the same in inner blocks.
+-- Makers of further statements, which inner blocks take too.
 local others
 
 local function block(random, depth, most)

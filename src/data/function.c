@@ -12,7 +12,7 @@ void function_init(Function *f, MapFunction function) {
 }
 
 /* A variant is a program of tens of kilobytes. */
-enum { MOST_VARIANTS = 1024 };
+enum { MAX_VARIANTS = 1024 };
 
 static void variant_free(Variant *v) {
   if (!v) return;
@@ -86,7 +86,7 @@ void function_leave(Function *f, const MapFunction *found) {
 /* Takes out the variant that was found longest ago, if there are many and nobody needs it. */
 static Variant *take_oldest(Function *f) {
   int oldest = -1;
-  for (int i = 0; i < f->count && f->count >= MOST_VARIANTS; i++)
+  for (int i = 0; i < f->count && f->count >= MAX_VARIANTS; i++)
     if (!f->variant[i]->users && (oldest < 0 || f->variant[i]->used < f->variant[oldest]->used))
       oldest = i;
   if (oldest < 0) return NULL;
