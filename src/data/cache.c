@@ -269,8 +269,7 @@ static Status list_from_file(const CacheDataset *d, const NamedTensors *named, S
   int width = store->list.width = d->base.count;
   Packed *p = calloc((size_t)width, sizeof *p);
   Status s = p ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
-  for (int c = 0; c < width && s == OK; c++)
-    s = find_packed(d, named, store->count, c, &p[c], e);
+  for (int c = 0; c < width && s == OK; c++) s = find_packed(d, named, store->count, c, &p[c], e);
   for (int64_t i = 0; i < store->count && s == OK; i++) {
     s = elements_reserve(&store->list, e);
     Tensor **element = s == OK ? elements_at(&store->list, store->list.count) : NULL;
