@@ -28,7 +28,7 @@ describe("a model's programs", function()
     for i = 1, n do assert.equal(2 * i + 7, y[i][1]:item()) end
   end
 
-  it("are those of the shapes that predict met last", function()
+  it("are for the shapes that predict met last", function()
     assert.equal(4, compiled({1, 2, 3, 4}, predict))
     assert.equal(0, compiled({1, 2, 3, 4}, predict))
     assert.equal(1, compiled({5}, predict)) -- in the place of 1

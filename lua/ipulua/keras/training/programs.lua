@@ -146,8 +146,8 @@ local function idle(model, mode)
   return count, oldest
 end
 
--- Before a new program of a mode: if there are too many, drops those that were opened longest ago,
--- with the programs of other numbers of steps on their infeeds.
+-- Makes room for a new program of a mode: drops those that were opened longest ago. Programs of
+-- other numbers of steps on their infeeds go with them.
 local function leave_oldest(model, mode)
   local most <const> = model.max_programs or most_programs
   while true do
