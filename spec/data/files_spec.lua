@@ -196,3 +196,95 @@ describe("datasets from files", function()
       "two positive integers")
   end)
 end)
+
+describe("a cache's file of elements of different shapes", function()
+  local path
+  before_each(function() path = command.scratch() end)
+  after_each(function() os.remove(path) end)
+
+  -- Element i: i % 3 numbers i, a bool, and i % 2 rows of four.
+  local function ragged(count)
+    return data.from_generator(function()
+      local i = -1
+      return function()
+        i = i + 1
+        if i >= count then return nil end
+        return ipu.full({i % 3}, i, {dtype = "int32"}), ipu.tensor(i % 5 == 0, {dtype = "bool"}),
+          ipu.full({i % 2, 4}, i / 2, {dtype = "float64"})
+      end
+    end, {output_types = {"int32", "bool", "float64"}, output_shapes = {{-1}, {}, {-1, 4}}})
+  end
+
+  local function check(ds, count)
+    local i = 0
+    for a, b, c in ds:iter() do
+      assert.same({i % 3}, a.shape)
+      assert.same({i % 2, 4}, c.shape)
+      if i % 3 > 0 then assert.equal(i, a[1]:item()) end
+      assert.equal(i % 5 == 0, b:item())
+      if i % 2 > 0 then assert.equal(i / 2, c[1][4]:item()) end
+      i = i + 1
+    end
+    assert.equal(count, i)
+  end
+
+  it("has all of them, and they come back", function()
+    for _, count in ipairs{0, 1, 2, 7, 100} do
+      os.remove(path)
+      check(ragged(count):cache(path), count)
+      check(ragged(0):cache(path), count) -- from the file
+    end
+  end)
+
+  it("holds more elements than a file may have tensors", function()
+    local count <const> = 65537
+    local values <const> = {ipu.tensor({1}, {dtype = "int32"}), ipu.tensor({2, 3},
+      {dtype = "int32"})}
+    local function pairs_of(n)
+      return data.from_generator(function()
+        local i = 0
+        return function()
+          i = i + 1
+          return i <= n and values[1 + i % 2] or nil
+        end
+      end, {output_types = "int32", output_shapes = {-1}}):cache(path)
+    end
+    local function sizes(ds)
+      local n, size = 0, 0
+      for a in ds:iter() do n, size = n + 1, size + a.size end
+      return n .. " of " .. size
+    end
+    local expected <const> = "65537 of 98306" -- 32768 of one number, 32769 of two
+    assert.equal(expected, sizes(pairs_of(count)))
+    assert.equal(expected, sizes(pairs_of(0)))
+  end)
+
+  it("whose shapes are not its elements' is refused", function()
+    local function one() return ragged(7):map(function(a) return a end):cache(path) end
+    local function refused(words, shapes, values)
+      local written <const> = {["component.0.shapes"] = shapes, ["component.0.values"] = values}
+      ipu.save(path .. ".safetensors", written)
+      os.remove(path)
+      local text = io.open(path .. ".safetensors", "rb"):read "a"
+      os.remove(path .. ".safetensors")
+      -- the header with the number of elements that a cache has
+      local length = string.unpack("<I8", text)
+      local header = text:sub(9, 8 + length):gsub("^{(\"__metadata__\":{[^}]*},)?", "{")
+      header = header:gsub("^{", "{\"__metadata__\":{\"ipulua.cached_elements\":\"2\"},")
+      header = header .. (" "):rep(-#header % 8)
+      local file = io.open(path, "wb")
+      file:write(string.pack("<I8", #header), header, text:sub(9 + length))
+      file:close()
+      assert.error_matches(function() one():iter()() end, words)
+    end
+    local function integers(list) return ipu.tensor(list, {dtype = "int32"}) end
+    local function shapes(list) return ipu.tensor(list, {dtype = "int64"}) end
+    refused("a shape in it is no element's", shapes{{2}, {2}}, integers{1, 2, 3})
+    refused("a shape in it is no element's", shapes{{2}, {-1}}, integers{1, 2, 3})
+    refused("a shape in it is no element's", shapes{{1}, {math.maxinteger}}, integers{1, 2, 3})
+    refused("'component.0.shapes' is int64%[3, 1%], not int64%[2, 1%]", shapes{{1}, {1}, {1}},
+      integers{1, 2, 3})
+    refused("'component.0.values' is float32%[3%], not int32%[%-1%]", shapes{{1}, {1}},
+      ipu.tensor{1, 2, 3})
+  end)
+end)

@@ -190,3 +190,48 @@ describe("datasets that are joined", function()
     end
   end)
 end)
+
+-- Values after a gap would move to other places: the weights of (x, nil, weights) to the labels.
+describe("a nil before a value", function()
+  local r <const>, x <const> = data.range(3), ipu.ones{2}
+  local cases <const> = {
+    ["what a traced map returns"] = function()
+      return r:map(function(i) return i, nil, i end)
+    end,
+    ["the list that it returns"] = function() return r:map(function(i) return {i, nil, i} end) end,
+    ["a list in a table"] = function() return r:map(function(i) return {a = {nil, i}} end) end,
+    ["its first result"] = function() return r:map(function(i) return nil, i end) end,
+    ["what an eager map returns"] = function()
+      return r:map(function(i) return i, nil, i end, {eager = true})
+    end,
+    ["the list that an eager map returns"] = function()
+      return r:map(function(i) return {i, nil, i} end, {eager = true})
+    end,
+    ["tensors"] = function() return data.from_tensors{x, nil, x} end,
+    ["slices"] = function() return data.from_tensor_slices{x, nil, x} end,
+    ["datasets"] = function() return data.zip{r, nil, r} end,
+    ["types of a generator"] = function()
+      return data.from_generator(ipairs, {output_types = {"int32", nil, "int32"},
+        output_shapes = {{}, nil, {}}})
+    end,
+  }
+  for name, make in pairs(cases) do
+    it("is refused among " .. name, function()
+      assert.error_matches(make, "nil at position %d")
+    end)
+  end
+
+  it("is refused among the arguments of zip, also as the last", function()
+    local words <const> = "argument 2 must be a dataset, got nil"
+    assert.error_matches(function() data.zip(r, nil, r) end, words)
+    assert.error_matches(function() data.zip(r, nil) end, words)
+  end)
+
+  it("is nothing after the last one", function()
+    local ds = r:map(function(i) return i, i * 2, nil end)
+    for a, b, c in ds:iter() do
+      assert.equal(a:item() * 2, b:item())
+      assert.is_nil(c)
+    end
+  end)
+end)

@@ -249,6 +249,34 @@ describe("a session", function()
     assert.not_same(sess:run(y, feeds):totable(), sess:run(y, feeds):totable())
   end)
 
+  it("keeps the 256 programs that ran last, and draws on where one of them is gone", function()
+    local x = ipu.placeholder("float32", {-1})
+    local y, kept = ipu.reduce_sum(x), ipu.nn.dropout(x, {rate = 0.5})
+    local sess <close> = ipu.Session()
+    ipu.reset_ipu_configuration() -- programs are counted from here
+    local function compiled() return #ipu.programs() end
+    local function sums(from, to)
+      local before = compiled()
+      for i = from, to do
+        assert.equal(i, sess:run(y, {feed_dict = {[x] = ipu.ones{i}}}):item())
+      end
+      return compiled() - before
+    end
+    assert.equal(256, sums(1, 256))
+    assert.equal(0, sums(1, 256))
+    assert.equal(1, sums(257, 257)) -- in the place of 1
+    assert.equal(0, sums(3, 257))
+    assert.equal(1, sums(1, 1)) -- in the place of 2
+    assert.equal(0, sums(3, 257))
+    local job = sess:run_async(y, {feed_dict = {[x] = ipu.ones{300}}})
+    sums(400, 660)
+    assert.equal(300, job:wait():item())
+    local feeds = {feed_dict = {[x] = ipu.ones{64}}}
+    local first = sess:run(kept, feeds):totable()
+    sums(1, 256)
+    assert.not_same(first, sess:run(kept, feeds):totable())
+  end)
+
   it("reads variables when it runs, whatever takes them", function()
     local a = ipu.get_variable("a", {shape = {2}, initializer = "zeros"})
     local b = ipu.get_variable("b", {shape = {2}, initializer = "ones"})

@@ -196,3 +196,39 @@ describe("a reduction", function()
     end
   end)
 end)
+
+describe("split", function()
+  -- As numpy.split(x, 4) and torch.split(x, [4]).
+  it("tells the size of one part from a number of parts", function()
+    local x <const> = ipu.tensor{1, 2, 3, 4}
+    local function parts(f)
+      local list = {}
+      for i, part in ipairs{f()} do list[i] = words(part) end
+      return list
+    end
+    local cases <const> = {
+      {function() return ipu.split(x, {4}) end, {"1.0 2.0 3.0 4.0"}},
+      {function() return ipu.split(x, 4) end, {"1.0", "2.0", "3.0", "4.0"}},
+      {function() return ipu.split(x, {count_or_sizes = {4}, axis = -1}) end,
+        {"1.0 2.0 3.0 4.0"}},
+      {function() return ipu.split(x, {1, 3}) end, {"1.0", "2.0 3.0 4.0"}},
+    }
+    for _, case in ipairs(cases) do
+      assert.same(case[2], parts(case[1]))
+      assert.same(case[2], parts(ipu.func(case[1])))
+    end
+    assert.error_matches(function() ipu.split(x, {2}) end, "the sizes add up to 2")
+  end)
+
+  it("of both kinds in one function", function()
+    local f = ipu.func(function(x)
+      local whole = ipu.split(x, {2})
+      local first, second = ipu.split(x, 2)
+      return whole * 1, first * 1, second * 1
+    end)
+    local whole, first, second = f(ipu.tensor{5, 7})
+    assert.equal("5.0 7.0", words(whole))
+    assert.equal("5.0", words(first))
+    assert.equal("7.0", words(second))
+  end)
+end)

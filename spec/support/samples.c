@@ -87,7 +87,8 @@ static bool read_list(Reader *r, Attr *out) {
   int n = 0;
   char *end;
   skip_space(r);
-  if (take(r, '{')) {
+  bool listed = take(r, '{');
+  if (listed) {
     if (!read_ints(r, v, &n)) return false;
   } else if (!strncmp(r->at, "false", 5)) {
     v[n++] = INT64_MIN, r->at += 5;
@@ -97,6 +98,7 @@ static bool read_list(Reader *r, Attr *out) {
     r->at = end;
   }
   *out = attr_ints(arena_copy(r->arena, v, sizeof *v * (size_t)n), n);
+  out->ints.listed = listed;
   return true;
 }
 

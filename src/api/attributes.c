@@ -129,6 +129,7 @@ static Status read_attribute(Error *e, const OpDef *op, int i, json_t *root, con
         return wrong_type(e, op, def, "an integer or a list of integers");
       else if (read_list(e, op, def, value, list, &count) != OK) return e->status;
       a->attr[i] = attr_ints(list, count);
+      a->attr[i].ints.listed = json_is_array(value);
       a->used += (size_t)count;
       return OK;
     default:

@@ -140,25 +140,56 @@ static Rows *columns_to_rows(Filling *f, const Dataset *d, Error *e) {
   return rows;
 }
 
-/* Files. Static elements are one tensor a component; others one a component of an element. */
-static void entry_name(const Dataset *d, char name[64], int64_t element, int component) {
-  if (d->is_static) snprintf(name, 64, "component.%d", component);
-  else snprintf(name, 64, "element.%lld.component.%d", (long long)element, component);
+/* Files. Static elements are one tensor a component. Others are two: all their elements end to end,
+ * and their shapes [elements, rank]. So a file's tensors don't grow in number with the elements. */
+typedef char EntryName[64];
+
+static const char *entry_name(EntryName name, int component, const char *part) {
+  snprintf(name, sizeof(EntryName), "component.%d%s", component, part);
+  return name;
+}
+
+/* Fills a component's two tensors from the store's elements. */
+static void pack(const Store *store, int c, char *values, char *shapes) {
+  for (int i = 0; i < (int)store->count; i++) {
+    const Tensor *t = elements_at(&store->list, i)[c];
+    size_t bytes = (size_t)t->type.rank * sizeof *t->type.shape;
+    memcpy(shapes, t->type.shape, bytes);
+    tensor_copy_out(t, values);
+    shapes += bytes, values += type_bytes(&t->type);
+  }
+}
+
+static Status add_packed(const CacheDataset *d, const Store *store, int c, NamedTensors *named,
+                         Error *e) {
+  EntryName name;
+  const Type *type = &d->base.type[c];
+  int64_t total = 0;
+  for (int i = 0; i < (int)store->count; i++)
+    total += type_count(&elements_at(&store->list, i)[c]->type);
+  Type of_values = type_make(type->dtype, 1, &total);
+  Type of_shapes = type_make(I64, 2, (int64_t[]){store->count, type->rank});
+  Tensor *values = tensor_new_uninitialised(e, &of_values);
+  Tensor *shapes = values ? tensor_new_uninitialised(e, &of_shapes) : NULL;
+  Status s = shapes ? OK : e->status;
+  if (shapes) pack(store, c, values->data, shapes->data);
+  if (s == OK) s = named_add(e, named, entry_name(name, c, ".values"), values);
+  if (s == OK) s = named_add(e, named, entry_name(name, c, ".shapes"), shapes);
+  tensor_release(values);
+  tensor_release(shapes);
+  return s;
 }
 
 static Status write_store(const CacheDataset *d, const Store *store, Error *e) {
   NamedTensors named;
-  char name[64], number[32];
+  EntryName name;
+  char number[32];
   named_init(&named);
   snprintf(number, sizeof number, "%lld", (long long)store->count);
   Status s = named_add_metadata(e, &named, "ipulua.cached_elements", number);
-  int64_t entries = d->base.is_static ? 1 : store->count;
-  for (int64_t i = 0; i < entries && s == OK; i++)
-    for (int c = 0; c < d->base.count && s == OK; c++) {
-      entry_name(&d->base, name, i, c);
-      s = named_add(e, &named, name,
-                    store->rows ? store->rows->tensor[c] : elements_at(&store->list, (int)i)[c]);
-    }
+  for (int c = 0; c < d->base.count && s == OK; c++)
+    s = store->rows ? named_add(e, &named, entry_name(name, c, ""), store->rows->tensor[c])
+                    : add_packed(d, store, c, &named, e);
   if (s == OK) s = safetensors_write(e, d->path, &named);
   named_clear(&named);
   return s;
@@ -170,53 +201,84 @@ static Status stale(const CacheDataset *d, Error *e, const char *what) {
                       d->path, what);
 }
 
-static Status find_entry(const CacheDataset *d, const NamedTensors *named, int64_t i, int c,
-                         Tensor **out, Error *e) {
-  char name[64], what[3 * TYPE_TEXT], want[TYPE_TEXT], got[TYPE_TEXT];
-  entry_name(&d->base, name, i, c);
+/* wanted: -1 is any extent. *out is borrowed. */
+static Status find_entry(const CacheDataset *d, const NamedTensors *named, const char *name,
+                         const Type *wanted, Tensor **out, Error *e) {
+  char what[3 * TYPE_TEXT], want[TYPE_TEXT], got[TYPE_TEXT];
   if (!(*out = named_find(named, name))) {
     snprintf(what, sizeof what, "it has no '%s'", name);
     return stale(d, e, what);
   }
-  Type type = (*out)->type;
-  if (d->base.is_static && type.rank > 0)
-    type = type_make(type.dtype, type.rank - 1, type.shape + 1);
-  if (type_matches(&d->base.type[c], &type)) return OK;
-  snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&type, got),
-           type_text(&d->base.type[c], want));
+  if (type_matches(wanted, &(*out)->type)) return OK;
+  snprintf(what, sizeof what, "'%s' is %s, not %s", name, type_text(&(*out)->type, got),
+           type_text(wanted, want));
   return stale(d, e, what);
 }
 
 static Status rows_from_file(const CacheDataset *d, const NamedTensors *named, Store *store,
                              Error *e) {
+  EntryName name;
   Tensor **t = calloc((size_t)d->base.count, sizeof *t);
   if (!t) return fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   Status s = OK;
   for (int c = 0; c < d->base.count && s == OK; c++) {
-    s = find_entry(d, named, 0, c, &t[c], e);
-    if (s == OK && (!t[c]->type.rank || t[c]->type.shape[0] != store->count))
-      s = stale(d, e, "its lengths differ");
+    Type type;
+    s = type_stacked(e, "cache", d->base.source, store->count, &d->base.type[c], &type);
+    if (s == OK) s = find_entry(d, named, entry_name(name, c, ""), &type, &t[c], e);
   }
   if (s == OK && !(store->rows = rows_new(e, d->base.count, t))) s = e->status;
   free(t);
   return s;
 }
 
+/* A component's tensors in a file, and how many values the elements so far have. */
+typedef struct Packed {
+  Tensor *values, *shapes;
+  int64_t at;
+} Packed;
+
+static Status find_packed(const CacheDataset *d, const NamedTensors *named, int64_t count, int c,
+                          Packed *p, Error *e) {
+  EntryName name;
+  const Type *type = &d->base.type[c];
+  Type of_values = type_make(type->dtype, 1, (int64_t[]){-1});
+  Type of_shapes = type_make(I64, 2, (int64_t[]){count, type->rank});
+  Status s = find_entry(d, named, entry_name(name, c, ".values"), &of_values, &p->values, e);
+  if (s != OK) return s;
+  return find_entry(d, named, entry_name(name, c, ".shapes"), &of_shapes, &p->shapes, e);
+}
+
+/* Element i: a view of the values. */
+static Status unpack(const CacheDataset *d, int64_t i, int c, Packed *p, Tensor **out, Error *e) {
+  Type type = d->base.type[c];
+  int64_t total = p->values->type.shape[0], count = 1, stride[MAX_RANK];
+  size_t bytes = (size_t)type.rank * sizeof *type.shape;
+  memcpy(type.shape, p->shapes->data + (size_t)i * bytes, bytes);
+  bool fits = type_matches(&d->base.type[c], &type);
+  for (int a = 0; a < type.rank; a++)
+    fits = fits && type.shape[a] >= 0 && !__builtin_mul_overflow(count, type.shape[a], &count);
+  if (!fits || count > total - p->at) return stale(d, e, "a shape in it is no element's");
+  type_strides(&type, stride);
+  if (!(*out = tensor_view(e, p->values, &type, stride, p->at))) return e->status;
+  p->at += count;
+  return OK;
+}
+
 static Status list_from_file(const CacheDataset *d, const NamedTensors *named, Store *store,
                              Error *e) {
-  store->list.width = d->base.count;
-  for (int64_t i = 0; i < store->count; i++) {
-    Status s = elements_reserve(&store->list, e);
+  int width = store->list.width = d->base.count;
+  Packed *p = calloc((size_t)width, sizeof *p);
+  Status s = p ? OK : fail(e, ERR_OUT_OF_MEMORY, "out of memory");
+  for (int c = 0; c < width && s == OK; c++) s = find_packed(d, named, store->count, c, &p[c], e);
+  for (int64_t i = 0; i < store->count && s == OK; i++) {
+    s = elements_reserve(&store->list, e);
     Tensor **element = s == OK ? elements_at(&store->list, store->list.count) : NULL;
-    for (int c = 0; c < d->base.count && s == OK; c++) {
-      Tensor *t;
-      s = find_entry(d, named, i, c, &t, e);
-      if (s == OK) element[c] = tensor_retain(t);
-    }
-    if (s != OK) return element ? tensors_release(element, d->base.count) : (void)0, s;
-    store->list.count++;
+    for (int c = 0; c < width && s == OK; c++) s = unpack(d, i, c, &p[c], &element[c], e);
+    if (s == OK) store->list.count++;
+    else if (element) tensors_release(element, width);
   }
-  return OK;
+  free(p);
+  return s;
 }
 
 static Status count_in_file(const CacheDataset *d, const NamedTensors *named, int64_t *count,

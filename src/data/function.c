@@ -1,5 +1,6 @@
 #include "data/function.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,18 @@ void function_init(Function *f, MapFunction function) {
   pthread_mutex_init(&f->mutex, NULL); /* with default attributes it can't fail */
 }
 
+/* A variant is a program of tens of kilobytes. */
+enum { MAX_VARIANTS = 1024 };
+
+static void variant_free(Variant *v) {
+  if (!v) return;
+  if (v->function.release) v->function.release(v->function.context);
+  free(v->in);
+  free(v);
+}
+
 void function_clear(Function *f) {
-  for (int i = 0; i < f->count; i++) {
-    const MapFunction *v = &f->variant[i]->function;
-    if (v->release) v->release(v->context);
-    free(f->variant[i]->in);
-    free(f->variant[i]);
-  }
+  for (int i = 0; i < f->count; i++) variant_free(f->variant[i]);
   free(f->variant);
   pthread_mutex_destroy(&f->mutex);
   if (f->function.release) f->function.release(f->function.context);
@@ -52,6 +58,8 @@ void function_return_worker(Function *f, int worker) {
   pthread_mutex_unlock(&f->mutex);
 }
 
+static void enter(Function *f, Variant *v) { v->users++, v->used = ++f->finds; }
+
 static const MapFunction *find_variant(Function *f, Tensor *const *in) {
   const MapFunction *found = NULL;
   pthread_mutex_lock(&f->mutex);
@@ -59,17 +67,42 @@ static const MapFunction *find_variant(Function *f, Tensor *const *in) {
     bool same = true;
     for (int c = 0; c < f->function.in_count && same; c++)
       same = type_equal(&f->variant[i]->in[c], &in[c]->type);
-    if (same) found = &f->variant[i]->function;
+    if (!same) continue;
+    found = &f->variant[i]->function;
+    enter(f, f->variant[i]);
   }
   pthread_mutex_unlock(&f->mutex);
   return found;
 }
 
+void function_leave(Function *f, const MapFunction *found) {
+  if (!found || found == &f->function) return;
+  Variant *v = (Variant *)((char *)(uintptr_t)found - offsetof(Variant, function));
+  pthread_mutex_lock(&f->mutex);
+  v->users--;
+  pthread_mutex_unlock(&f->mutex);
+}
+
+/* Takes out the variant that was found longest ago, if there are many and nobody needs it. */
+static Variant *take_oldest(Function *f) {
+  int oldest = -1;
+  for (int i = 0; i < f->count && f->count >= MAX_VARIANTS; i++)
+    if (!f->variant[i]->users && (oldest < 0 || f->variant[i]->used < f->variant[oldest]->used))
+      oldest = i;
+  if (oldest < 0) return NULL;
+  Variant *taken = f->variant[oldest];
+  f->variant[oldest] = f->variant[--f->count];
+  return taken;
+}
+
+/* The caller needs v. */
 static bool add_variant(Function *f, Variant *v) {
   pthread_mutex_lock(&f->mutex);
+  Variant *oldest = take_oldest(f);
   bool added = array_reserve(&f->variant, &f->capacity, f->count + 1, sizeof *f->variant);
-  if (added) f->variant[f->count++] = v;
+  if (added) f->variant[f->count++] = v, enter(f, v);
   pthread_mutex_unlock(&f->mutex);
+  variant_free(oldest);
   return added;
 }
 
@@ -98,7 +131,7 @@ static Status dataset_request_run(DatasetRequest *r, Stage *s, Error *e) {
 typedef struct SpecialiseRequest {
   DatasetRequest base;
   Function *function;
-  const MapFunction *made;
+  const MapFunction *made; /* needed by this request, until it is handed over */
   Type in[];
 } SpecialiseRequest;
 
@@ -134,14 +167,14 @@ static Status specialise(HostRequest *request, Error *e) {
   if (known) status = check_variant(&f->function, &v->function, e);
   if (status == OK && !add_variant(f, v)) status = fail(e, ERR_OUT_OF_MEMORY, "out of memory");
   if (status == OK) return r->made = &v->function, OK;
-  if (known && v->function.release) v->function.release(v->function.context);
-  free(v->in);
-  free(v);
+  if (!known) v->function.release = NULL;
+  variant_free(v);
   return status;
 }
 
 static void specialise_free(HostRequest *request) {
   SpecialiseRequest *r = (SpecialiseRequest *)request;
+  function_leave(r->function, r->made);
   dataset_release_from(r->base.host, r->base.dataset);
   free(r);
 }
@@ -156,7 +189,7 @@ Status function_find(Function *f, Stage *s, Tensor *const *in, const MapFunction
   r->function = f;
   for (int c = 0; c < count; c++) r->in[c] = in[c]->type;
   Status status = dataset_request_run(&r->base, s, e);
-  if (status == OK) *out = r->made;
+  if (status == OK) *out = r->made, r->made = NULL;
   host_request_release(&r->base.base);
   return status;
 }

@@ -74,6 +74,7 @@ static Status item_open(const Stage *s, Item *item, Error *e) {
 }
 
 static void item_close(const Stage *s, Item *item) {
+  function_leave(function_of(s), item->function);
   if (item->in) tensors_release(item->in, s->dataset->input[0]->count);
   if (item->out) tensors_release(item->out, s->dataset->count);
   free(item->in);
@@ -140,6 +141,8 @@ static Status make_dense(Item *item, int count, Error *e) {
 
 /* The function for an element of its shape. */
 static Status find_function(Stage *s, Item *item, Error *e) {
+  function_leave(function_of(s), item->function);
+  item->function = NULL;
   Status status = function_find(function_of(s), s, item->in, &item->function, e);
   item->untraced = status == ERR_CANCELLED;
   return status;
@@ -390,6 +393,7 @@ static void filter_close(Stage *s) {
   if (f->item.in) tensors_release(f->item.in, s->dataset->count);
   free(f->item.in);
   free(f->item.in_data);
+  function_leave(function_of(s), f->item.function);
   function_return_worker(function_of(s), f->worker);
 }
 

@@ -97,6 +97,7 @@ Dtype op_number_dtype(const OpDef *op, int i, Dtype beside) {
 static bool parse_ints(Arena *a, const char *s, Attr *out) {
   int64_t v[16];
   int n = 0;
+  bool listed = *s == '{';
   for (s += *s == '{'; *s && *s != '}' && n < 16;) {
     char *end;
     v[n++] = strtoll(s, &end, 10);
@@ -105,6 +106,7 @@ static bool parse_ints(Arena *a, const char *s, Attr *out) {
   }
   const int64_t *copy = arena_copy(a, v, (size_t)n * sizeof *v);
   *out = attr_ints(copy, n);
+  out->ints.listed = listed;
   return copy != NULL;
 }
 

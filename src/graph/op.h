@@ -29,8 +29,8 @@ typedef enum AttrKind {
   ATTR_FLOAT,
   ATTR_BOOL,
   ATTR_STRING, /* one of AttrDef.choices when those are given; letter case is free in Lua */
-  /* a list; a single integer is taken as a list of one, nested lists are flattened, false is
-   * INT64_MIN */
+  /* A list. A single integer is taken as a list of one, which isn't `listed`. Nested lists are
+   * flattened, and false is INT64_MIN. */
   ATTR_INTS,
   ATTR_DTYPE,
   ATTR_TENSOR, /* a constant */
@@ -47,6 +47,7 @@ typedef struct Attr {
     struct {
       const int64_t *v;
       int n;
+      bool listed; /* written as a list: split tells a list of one from a number */
     } ints;
     Tensor *tensor;
     Graph *graph;

@@ -110,7 +110,9 @@ Attr attribute_read(lua_State *L, int index, const OpDef *op, const AttrDef *def
       int n = 1;
       if (lua_istable(L, index)) n = read_list(L, index, op, def, list, 0);
       else list[0] = read_integer(L, index, op, def);
-      return attr_ints(list, n);
+      Attr ints = attr_ints(list, n);
+      ints.ints.listed = lua_istable(L, index);
+      return ints;
     }
     case ATTR_TENSOR: {
       bind_literal(L, index, DTYPE_COUNT, def->name);

@@ -59,11 +59,32 @@ local function component(who, leaf)
   return core.is_variable(leaf) and leaf:read_value() or core.tensor(leaf)
 end
 
+-- Without its gaps a list would have its values in other places.
+local function refuse_gap(who, at, further)
+  blame.error(string.format("%s: an element has a value at position %d and nil at position %d", who,
+    further, at), "value")
+end
+
+---Raises if a list of an element has a gap: a nil before a value.
+---@param who string
+---@param template table
+function elements.check_gaps(who, template)
+  local expected = 1
+  for _, item in ipairs(template.items or {}) do
+    if math.type(item[1]) == "integer" then
+      if item[1] ~= expected then refuse_gap(who, expected, item[1]) end
+      expected = expected + 1
+    end
+    elements.check_gaps(who, item[2])
+  end
+end
+
 ---The components of a nested value: tensors, numbers and nested lists of numbers, strings and lists
 ---of strings.
 ---@return userdata[] leaves, table template
 function elements.components(value, who)
   local leaves, template = structure.flatten(value, is_component)
+  elements.check_gaps(who, template)
   local function check(t)
     if t.leaf then
       t.text = host_strings.is(leaves[t.leaf]) or nil
@@ -83,6 +104,9 @@ end
 ---@return userdata[] leaves, table template
 function elements.tuple_components(values, who)
   local leaves, items = {}, {}
+  for i in next, values do
+    if i > 1 and values[i - 1] == nil then refuse_gap(who, i - 1, i) end
+  end
   for i, value in ipairs(values) do
     local own, template = elements.components(value, who)
     items[i] = {i, elements.shifted(template, #leaves)}
@@ -134,6 +158,7 @@ end
 -- {dtype, shape} lists for output_types and output_shapes in one structure.
 function elements.generator_types(who, types, shapes)
   local leaves, template = structure.flatten(types, function(v) return type(v) == "string" end)
+  elements.check_gaps(who, template)
   local list = {}
   for i, shape in ipairs(generator_shapes(who, template, #leaves, shapes)) do
     list[i] = {dtype = leaves[i] == "string" and "int64" or leaves[i], shape = shape}

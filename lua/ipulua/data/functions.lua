@@ -68,6 +68,7 @@ local function trace_element(who, f, types, template)
   if value == nil then blame.error(who .. ": the function returned nothing", "value") end
   local leaves, result_template = structure.flatten(value, structure.is_value)
   check_result(who, result_template)
+  elements.check_gaps(who, result_template)
   if #leaves == 0 then blame.error(who .. ": the function returned nothing", "value") end
   for i, leaf in ipairs(leaves) do leaves[i] = structure.number_tensor(leaf) end
   return tracing.end_root(leaves, who, true), result_template

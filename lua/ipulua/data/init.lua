@@ -137,6 +137,11 @@ end
 ---@return Dataset
 function data.zip(...)
   local given = {...}
+  for i = 1, select("#", ...) do
+    if given[i] == nil then
+      blame.error(string.format("zip: argument %d must be a dataset, got nil", i), "type")
+    end
+  end
   if #given == 1 and structure.is_plain(given[1]) then given = given[1] end
   local handles, offset = {}, 0
   local function walk(value, name, depth)
@@ -157,6 +162,7 @@ function data.zip(...)
     return {items = items}
   end
   local template = walk(given, "", 0)
+  elements.check_gaps("zip", template)
   if #handles == 0 then blame.error("zip: no dataset is given", "value") end
   return Dataset(core.data.zip(handles), template)
 end

@@ -25,9 +25,13 @@ local session_spec <const> = {
   {"config", "any", optional = true, of = "anything", says = "changes nothing"},
 }
 
+local most_programs <const> = 256
+
+local function forget(self) self.programs, self.count, self.calls = {}, 0, 0 end
+
 function Session:init(...)
   args.check("Session", session_spec, ...)
-  self.programs = {}
+  forget(self)
   self.graph = session_graph.serial()
   self.is_open = true
 end
@@ -35,7 +39,7 @@ end
 ---Drops its compiled programs; none runs any more.
 function Session:close()
   self.is_open = false
-  self.programs = {}
+  forget(self)
 end
 
 function Session:__close() self:close() end
@@ -138,12 +142,25 @@ local function wanted_values(leaves)
   return wanted, position
 end
 
-function Session:program(wanted, feeds)
+-- If there are too many programs, drops the one that ran longest ago. Random numbers are counted by
+-- the graph, so none is drawn twice.
+local function leave_oldest(self)
+  if self.count < most_programs then return end
+  local oldest
+  for _, entry in pairs(self.programs) do
+    if not oldest or entry.called < oldest.called then oldest = entry end
+  end
+  self.programs[oldest.key], self.count = nil, self.count - 1
+end
+
+-- The program of the wanted values, compiled now if need be.
+local function find(self, wanted, feeds)
   local keys = {}
   for i, value in ipairs(wanted) do keys[i] = core.graph_value_key(value) end
   local key = table.concat(keys, " ") .. "|" .. table.concat(feeds.keys, " ")
   local entry = self.programs[key]
   if entry and not entry.stale then return entry end
+  local is_new = not entry
   local _ <close> = func.compiling{name = "session"}
   entry = func.register{
     program = core.graph_compile(wanted, feeds.targets, feeds.types, "session"),
@@ -151,7 +168,18 @@ function Session:program(wanted, feeds)
     pipeline = session_graph.pipeline_of(keys), team = session_graph.team_of(keys)
     or teams.current(),
   }
+  if is_new then
+    leave_oldest(self)
+    self.count = self.count + 1
+  end
   self.programs[key] = entry
+  return entry
+end
+
+function Session:program(wanted, feeds)
+  local entry = find(self, wanted, feeds)
+  self.calls = self.calls + 1
+  entry.called = self.calls
   return entry
 end
 
@@ -166,7 +194,8 @@ local function prepare(self, who, ...)
     blame.error(who .. " can't be called inside a traced function", "runtime")
   end
   if self.graph ~= session_graph.serial() then
-    self.graph, self.programs = session_graph.serial(), {}
+    forget(self)
+    self.graph = session_graph.serial()
   end
   local leaves, template = structure.flatten(a.fetches, is_fetch)
   check_fetches(template)

@@ -80,7 +80,7 @@ static void grad_concat(Graph *g, const Node *n, Value *const *dy, Value **dx) {
   for (int i = 0; i < n->in_count; i++) dx[i] = parts ? &parts->out[i] : NULL;
 }
 
-/* A list of one number is a count of equal parts. */
+/* A number is a count of equal parts; a list has the size of each, also a list of one. */
 static Status infer_split(Error *e, Node *n) {
   const Type *x = &n->in[0]->type;
   const Attr *a = &n->attr[0];
@@ -89,7 +89,7 @@ static Status infer_split(Error *e, Node *n) {
   Status s = infer_axis(e, n, 1, x->rank, &axis);
   if (s != OK) return s;
   int64_t extent = x->shape[axis], first = a->ints.n ? a->ints.v[0] : 0, sum = 0;
-  bool equal = a->ints.n == 1;
+  bool equal = a->ints.n == 1 && !a->ints.listed;
   int64_t count = equal ? first : a->ints.n;
   if (count < 1 || count > 1 << 20)
     return fail(e, ERR_VALUE, "count_or_sizes must be a count of parts or their sizes, got %lld%s",
@@ -213,7 +213,7 @@ const OpDef ops_concat[] = {
      .sample =
          "F[2,6] {count_or_sizes = 3, axis = 1} | F[4,3] {count_or_sizes = 2} | F[2,7] {count_or_sizes "
          "= {2, 4, 1}, axis = -1} | "
-         "F[10,2] {count_or_sizes = 10}"},
+         "F[10,2] {count_or_sizes = 10} | F[4,2] {count_or_sizes = {4}}"},
     {.name = "stack",
      .summary = "Tensors of one shape along a new axis.",
      .shapes = "[...] × n → [..., n, ...]",

@@ -150,7 +150,6 @@ function interpret.Split(x, a, n)
   local sum = 0
   for _, size in ipairs(sizes) do sum = sum + size end
   if sum ~= x[1].shape[axis + 1] then refuse(n, "its parts are not the whole") end
-  if #sizes == 1 then return x[1] end -- a list of one would be a count
   return ops.split(x[1], sizes, {axis = axis})
 end
 

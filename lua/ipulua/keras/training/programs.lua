@@ -133,6 +133,38 @@ function programs.read_from(model, mode, entry, dataset, depth)
   if mode == "train" then programs.renew(model, entry) end
 end
 
+local most_programs <const> = 64 -- of a model that was not compiled
+
+-- The entries of a mode that no open run uses, and the one that was opened longest ago.
+local function idle(model, mode)
+  local count, oldest = 0, nil
+  for _, entry in pairs(model._programs) do
+    if type(entry) == "table" and entry.mode == mode and not nested.uses(model, entry) then
+      count = count + 1
+      if not oldest or entry.opened < oldest.opened then oldest = entry end
+    end
+  end
+  return count, oldest
+end
+
+-- Makes room for a new program of a mode: drops those that were opened longest ago. Programs of
+-- other numbers of steps on their infeeds go with them.
+local function leave_oldest(model, mode)
+  local most <const> = model.max_programs or most_programs
+  while true do
+    local count, oldest = idle(model, mode)
+    if count < most then return end
+    programs.close(oldest)
+    for key, entry in pairs(model._programs) do
+      if type(entry) == "table" and entry.infeed == oldest.infeed then
+        model._programs[key] = nil
+      end
+    end
+  end
+end
+
+local opened = 0
+
 ---The program for a dataset, with its infeed at the dataset's beginning.
 ---@param model Model
 ---@param mode "train"|"test"|"predict"
@@ -152,14 +184,17 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   if tries > 1 then key = key .. ";" .. tries end
   if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
   else
+    leave_oldest(model, mode)
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
-      outfeed = outfeed,
+      outfeed = outfeed, mode = mode, opened = opened,
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
     model._programs[key] = entry
     if mode == "train" then programs.renew(model, entry) end
   end
+  opened = opened + 1
+  entry.opened = opened
   return entry
 end
 
