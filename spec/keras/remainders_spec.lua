@@ -319,8 +319,8 @@ describe("a dataset of unknown size", function()
   end)
 end)
 
--- 100 numbers in batches of 30, 30, 30 and 10, again and again: an epoch of 3 steps has the batches
--- 3, 4, 1 in its turn. Keras 2.6 runs as many steps as it is asked for.
+-- 100 numbers in batches of 30, 30, 30 and 10, again and again. So an epoch of 3 steps has the
+-- batches 3, 4, 1 in its turn. Keras 2.6 runs as many steps as it is asked for.
 describe("a smaller batch in the middle of the data", function()
   local numbers = ipu.cast(ipu.reshape(ipu.arange(100), {100, 1}), "float32")
   local batches <const> = {{0, 29}, {30, 59}, {60, 89}, {90, 99}}
