@@ -256,9 +256,9 @@ static char *read_link(const char *path) {
 
 /* Where a file that there is not yet is to be, through symbolic links without a target. */
 static char *place_of_new(const char *path) {
-  enum { MOST_LINKS = 40 };
+  enum { LINK_LIMIT = 40 };
   char *place = strdup(path), *next;
-  for (int i = 0; place && i < MOST_LINKS && (next = read_link(place)); i++) {
+  for (int i = 0; place && i < LINK_LIMIT && (next = read_link(place)); i++) {
     free(place);
     place = next;
   }
