@@ -239,7 +239,7 @@ static char *sibling(const char *path) {
   return made;
 }
 
-/* What the symbolic link at path leads to; NULL: path is none, or memory is short. */
+/* The path that the symbolic link at path holds. NULL: path is no link, or memory is short. */
 static char *read_link(const char *path) {
   char target[PATH_MAX];
   ssize_t n = readlink(path, target, sizeof target);

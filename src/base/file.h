@@ -13,8 +13,8 @@ Status file_read(Error *e, const char *path, size_t limit, bool inflate, void **
  * content. */
 typedef Status FileBeginning(Error *e, const char *path, const void *start, size_t bytes,
                              size_t *total);
-/* The same, which fails as soon as the beginning is wrong. A pipe, a device or a gzipped file is
- * read up to *total + 1 bytes: a longer one, which may have no end, is oversized for its reader. */
+/* The same, which fails as soon as the beginning is wrong. A pipe, a device or a gzipped file may
+ * have no end. So it is read up to *total + 1 bytes, and its reader calls it oversized. */
 Status file_read_from(Error *e, const char *path, size_t limit, bool inflate,
                       FileBeginning *beginning, void **data, size_t *bytes);
 /* Of formats that no zero byte begins: refuses zeros without end, as of /dev/zero. */
