@@ -8,7 +8,7 @@ local most_seconds <const>, most_kilobytes <const> = 3, 300000
 
 local is_sanitized <const> = command.ipulua:find("/build%-.san/") ~= nil
 
--- What a script prints, with its seconds and kilobytes in its last line. Reading /dev/zero to the
+-- The output of a script, with its seconds and kilobytes in the last line. Reading /dev/zero to the
 -- end is ended by the limit of memory instead of this computer's.
 local function run(script)
   local whole <const> = ([[local ipu = require "ipulua"

@@ -134,7 +134,7 @@ typedef struct Amount {
 
 enum { FIRST_BYTES = 1 << 17 }; /* more than most headers need */
 
-/* The next room for a content of which capacity bytes were not enough. */
+/* The next size of the memory for a content that is longer than capacity bytes. */
 static size_t next_capacity(const Amount *a, size_t capacity) {
   if (capacity < a->expected) return size_min(a->expected, a->limit);
   return capacity > a->limit / 2 ? a->limit : capacity * 2;
