@@ -1,5 +1,5 @@
--- Files without an end: what a reader takes in is bounded by what the file's beginning says, in
--- memory (at most 300 MB) and in time (at most 3 seconds). Pipes with an end are read as files are.
+-- Files without an end. The beginning of a file bounds what its reader takes in: at most 300 MB of
+-- memory and 3 seconds. Pipes with an end are read as files are.
 
 local command = require "spec.support.command"
 
