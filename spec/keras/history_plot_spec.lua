@@ -70,6 +70,25 @@ describe("history:plot", function()
     assert.matches(">a&amp;b</text>", text, 1, true)
   end)
 
+  for title, case in pairs{["one large number"] = {{1e17, 1e17}, 2},
+    ["least and greatest"] = {{-1.7e308, 1.7e308, 0}, 3},
+    ["the greatest, again"] = {{1.7e308, 1.7e308}, 2}} do
+    it("draws " .. title, function()
+      local letters <const> = lines_of((drawn(history_of{loss = case[1]})))
+      local _, count = table.concat(letters, "\n", 2):gsub("%*", "")
+      assert.equal(case[2], count)
+      local path <const> = os.tmpname()
+      local text <const> = drawn(history_of{loss = case[1]}, path .. ".svg")
+      os.remove(path)
+      os.remove(path .. ".svg")
+      local points <const> = text:match '<polyline points="([^"]*)"'
+      for x, y in points:gmatch "(%S+),(%S+)" do
+        assert.is_true(tonumber(x) >= 80 and tonumber(x) <= 640, points)
+        assert.is_true(tonumber(y) >= 30 and tonumber(y) <= 250, points)
+      end
+    end)
+  end
+
   it("says what it can't do", function()
     local history = history_of{loss = {1}}
     assert.matches("plot: 'to_file' must end in .svg, got run.gif",

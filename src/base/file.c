@@ -125,14 +125,38 @@ static void source_close(Source *s) {
   if (s->fd >= 0) close(s->fd);
 }
 
-/* Grow *data as the content comes; expected is a first guess. One byte is kept for the final
- * zero. */
-static Status read_all(Error *e, Source *s, size_t expected, size_t limit, char **data,
-                       size_t *bytes) {
-  size_t capacity = size_min(expected, limit), got;
-  *bytes = 0;
-  for (;;) {
-    if (capacity < limit && *bytes) capacity = capacity > limit / 2 ? limit : capacity * 2;
+/* How much is read of a source whose content is `expected` bytes by a first guess. */
+typedef struct Amount {
+  size_t expected, limit; /* bytes */
+  bool known;             /* expected is the size, no guess */
+  FileBeginning *beginning;
+} Amount;
+
+enum { FIRST_BYTES = 1 << 17 }; /* more than most headers need */
+
+/* The next size of the memory for a content that is longer than capacity bytes. */
+static size_t next_capacity(const Amount *a, size_t capacity) {
+  if (capacity < a->expected) return size_min(a->expected, a->limit);
+  return capacity > a->limit / 2 ? a->limit : capacity * 2;
+}
+
+/* Asks a->beginning until it has said how many bytes there are; once where the size is known. Of
+ * any other source no more than one byte beyond is then read. */
+static Status look_at_beginning(Error *e, const Source *s, Amount *a, const char *data,
+                                size_t bytes) {
+  size_t total = SIZE_MAX;
+  if (!a->beginning) return OK;
+  Status status = a->beginning(e, s->path, data, bytes, &total);
+  if (total != SIZE_MAX || a->known) a->beginning = NULL;
+  if (!a->known && total < a->limit) a->limit = total + 1;
+  return status;
+}
+
+/* Grow *data as the content comes. One byte is kept for the final zero. */
+static Status read_all(Error *e, Source *s, Amount *a, char **data, size_t *bytes) {
+  const size_t most = a->limit;
+  size_t capacity = size_min(a->beginning ? FIRST_BYTES : a->expected, most), got;
+  for (*bytes = 0;; capacity = next_capacity(a, capacity)) {
     /* one byte beyond: to see that the file ends there */
     char *grown = realloc(*data, capacity + 2);
     if (!grown)
@@ -141,16 +165,33 @@ static Status read_all(Error *e, Source *s, size_t expected, size_t limit, char 
     Status status = source_read(e, s, *data + *bytes, capacity + 1 - *bytes, &got);
     if (status != OK) return status;
     *bytes += got;
-    if (*bytes > limit)
-      return fail(e, ERR_OUT_OF_RANGE, "%s: holds more than %zu bytes", s->path, limit);
+    if (*bytes > most)
+      return fail(e, ERR_OUT_OF_RANGE, "%s: holds more than %zu bytes", s->path, most);
+    if ((status = look_at_beginning(e, s, a, *data, *bytes)) != OK) return status;
     if (s->at_end || *bytes <= capacity) break;
+    if (*bytes >= a->limit) { /* it goes on after its own end, which is for the reader to say */
+      *bytes = a->limit;
+      break;
+    }
   }
   (*data)[*bytes] = 0;
   return OK;
 }
 
-Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void **data,
-                 size_t *bytes) {
+Status file_no_zero_first(Error *e, const char *path, const void *start, size_t bytes,
+                          size_t *total) {
+  const char *text = start;
+  if (bytes > 0 && !text[0])
+    return fail(e, ERR_VALUE,
+                "%s: a zero byte at byte offset 0, with which no file of this kind "
+                "begins",
+                path);
+  (void)total; /* its end is the file's */
+  return OK;
+}
+
+Status file_read_from(Error *e, const char *path, size_t limit, bool inflate_it,
+                      FileBeginning *beginning, void **data, size_t *bytes) {
   Source s;
   struct stat info;
   char *content = NULL;
@@ -162,21 +203,17 @@ Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void
   if (status == OK) {
     size_t size = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
     size_t expected = s.packed ? size * 4 : size; /* a usual ratio; the rest is growth */
-    status = read_all(e, &s, size_max(expected, 4096), limit, &content, bytes);
+    Amount a = {size_max(expected, 4096), limit, size > 0 && !s.packed, beginning};
+    status = read_all(e, &s, &a, &content, bytes);
   }
   source_close(&s);
   if (status != OK) return free(content), status;
   return *data = content, OK;
 }
 
-Status file_read_start(Error *e, const char *path, bool inflate_it, void *data, size_t capacity,
-                       size_t *bytes) {
-  Source s;
-  struct stat info;
-  Status status = source_open(e, &s, path, inflate_it, &info);
-  if (status == OK) status = source_read(e, &s, data, capacity, bytes);
-  source_close(&s);
-  return status;
+Status file_read(Error *e, const char *path, size_t limit, bool inflate_it, void **data,
+                 size_t *bytes) {
+  return file_read_from(e, path, limit, inflate_it, NULL, data, bytes);
 }
 
 bool file_exists(const char *path) { return access(path, F_OK) == 0; }
@@ -202,15 +239,41 @@ static char *sibling(const char *path) {
   return made;
 }
 
+/* The path that the symbolic link at path holds. NULL: path is no link, or memory is short. */
+static char *read_link(const char *path) {
+  char target[PATH_MAX];
+  ssize_t n = readlink(path, target, sizeof target);
+  if (n < 0 || (size_t)n == sizeof target) return NULL;
+  const char *slash = strrchr(path, '/');
+  size_t folder = slash && target[0] != '/' ? (size_t)(slash + 1 - path) : 0;
+  char *made = malloc(folder + (size_t)n + 1);
+  if (!made) return NULL;
+  memcpy(made, path, folder);
+  memcpy(made + folder, target, (size_t)n);
+  made[folder + (size_t)n] = 0;
+  return made;
+}
+
+/* Where a file that there is not yet is to be, through symbolic links without a target. */
+static char *place_of_new(const char *path) {
+  enum { LINK_LIMIT = 40 };
+  char *place = strdup(path), *next;
+  for (int i = 0; place && i < LINK_LIMIT && (next = read_link(place)); i++) {
+    free(place);
+    place = next;
+  }
+  return place;
+}
+
 static Status open_target(Error *e, FileWriter *w, const char *path) {
   struct stat info;
-  bool exists = stat(path, &info) == 0;
-  /* Through a symbolic link: the file is replaced, not the link. */
-  w->path = exists ? realpath(path, NULL) : strdup(path);
+  bool exists = stat(path, &info) == 0, replaced = exists && S_ISREG(info.st_mode);
+  /* Through a symbolic link: the file is replaced, not the link. A pipe has no such path. */
+  w->path = replaced ? realpath(path, NULL) : exists ? strdup(path) : place_of_new(path);
   if (!w->path) return system_failed(e, path, "cannot write", errno);
   if (exists && S_ISDIR(info.st_mode))
     return fail(e, ERR_VALUE, "%s: is a folder, not a file", path);
-  if (exists && !S_ISREG(info.st_mode)) {
+  if (exists && !replaced) {
     w->fd = open(path, O_WRONLY | O_CLOEXEC);
     return w->fd < 0 ? system_failed(e, path, "cannot write", errno) : OK;
   }

@@ -1,5 +1,7 @@
 /* The ipulua command: the command line of the standard lua interpreter, with more long options, and
  * with the library ready to be required. main_protected has the order of events. */
+#include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -234,6 +236,27 @@ static int end_instances(lua_State *L, int status) {
   return status;
 }
 
+/* A closed one of the descriptors 0 to 2 would be the next opened file's, and what is printed would
+ * be written into that file. */
+static void open_standard_files(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
+}
+
+static const char *exiting; /* the program's name */
+
+/* Text that was not written, as on a full disk, is a failure even if the script succeeded. The
+ * other open files are flushed, since _exit leaves them as they are. */
+static void check_output(void) {
+  errno = 0;
+  int flushed = fflush(stdout), reason = errno;
+  if (flushed == 0 && !ferror(stdout)) return;
+  fprintf(stderr, "%s: cannot write standard output%s%s\n", exiting, reason ? ": " : "",
+          reason ? strerror(reason) : "");
+  fflush(NULL);
+  _exit(EXIT_FAILURE);
+}
+
 static int run(const CommandLine *line) {
   lua_State *L = luaL_newstate();
   if (!L) {
@@ -249,6 +272,9 @@ static int run(const CommandLine *line) {
 }
 
 int main(int argc, char **argv) {
+  open_standard_files();
+  exiting = program_name(argv);
+  atexit(check_output);
   CommandLine line = options_parse(argc, argv);
   if (line.problem[0]) {
     fprintf(stderr, "%s: %s\n", program_name(argv), line.problem);

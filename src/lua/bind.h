@@ -118,8 +118,9 @@ void bind_push_transposed(lua_State *L, int index);
  * none. */
 bool bind_field_behind(lua_State *L);
 
-LuaTensor *bind_new_tensor(lua_State *L);       /* pushes an empty one */
-void bind_push_tensor(lua_State *L, Tensor *t); /* takes t over */
+LuaTensor *bind_new_tensor(lua_State *L);                     /* pushes an empty one */
+void bind_push_tensor(lua_State *L, Tensor *t);               /* takes t over */
+void bind_push_freed(lua_State *L, char *data, size_t bytes); /* a string; frees data */
 /* The same, with a link to the tensor that it is a part of (elements.c). */
 void bind_push_linked(lua_State *L, Tensor *t);
 void bind_push_value(lua_State *L, Value *v, TraceRef *trace);

@@ -198,6 +198,38 @@ static int file_formats(lua_State *L) {
   return 1;
 }
 
+static int push_bytes(lua_State *L) {
+  lua_pushlstring(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2));
+  return 1;
+}
+
+void bind_push_freed(lua_State *L, char *data, size_t bytes) {
+  lua_pushcfunction(L, push_bytes);
+  lua_pushlightuserdata(L, data);
+  lua_pushinteger(L, (lua_Integer)bytes);
+  int status = lua_pcall(L, 2, 1, 0);
+  free(data);
+  if (status != LUA_OK) lua_error(L);
+}
+
+/* (path, limit in bytes) → the text of a file; or nil, why there is none, and the error's kind */
+static int content(lua_State *L) {
+  Error e = {0};
+  void *data = NULL;
+  size_t bytes = 0;
+  if (file_read_from(&e, luaL_checkstring(L, 1), (size_t)luaL_checkinteger(L, 2), false,
+                     file_no_zero_first, &data, &bytes) != OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, e.message);
+    lua_pushstring(L, e.status == ERR_NOT_FOUND ? "not_found"
+                      : e.status == ERR_RUNTIME ? "runtime"
+                                                : "value");
+    return 3;
+  }
+  bind_push_freed(L, data, bytes);
+  return 1;
+}
+
 static int exists(lua_State *L) {
   lua_pushboolean(L, file_exists(luaL_checkstring(L, 1)));
   return 1;
@@ -409,6 +441,7 @@ void bind_open_files(lua_State *L) {
   static const luaL_Reg functions[] = {{"save", save},
                                        {"load", load},
                                        {"file_formats", file_formats},
+                                       {"content", content},
                                        {"file_exists", exists},
                                        {"replace_file", replace_file},
                                        {"file_hash", file_hash},

@@ -268,8 +268,7 @@ static int encode_image(lua_State *L) { /* (tensor, whether as JPEG, quality | n
   image_encode(&e, "image", t, check_format(L, 2), (int)luaL_optinteger(L, 3, JPEG_QUALITY), &data,
                &bytes);
   bind_check(L, &e);
-  lua_pushlstring(L, data, bytes);
-  free(data);
+  bind_push_freed(L, data, bytes);
   return 1;
 }
 

@@ -338,7 +338,7 @@ Status csv_read(Error *e, const char *path, const CsvOptions *options, Tensor **
   void *data;
   size_t bytes;
   *out = NULL;
-  Status s = file_read(e, path, 0, true, &data, &bytes);
+  Status s = file_read_from(e, path, 0, true, file_no_zero_first, &data, &bytes);
   if (s != OK) return s;
   s = csv_parse(e, path, data, bytes, options, out);
   free(data);
@@ -366,7 +366,7 @@ Status csv_first_record(Error *e, const char *path, char separator, char ***fiel
   void *data;
   size_t bytes;
   *fields = NULL, *count = 0;
-  Status s = file_read(e, path, 0, true, &data, &bytes);
+  Status s = file_read_from(e, path, 0, true, file_no_zero_first, &data, &bytes);
   if (s != OK) return s;
   Csv c = csv_of(e, path, data, bytes, separator);
   s = collect_fields(&c, fields, count);
@@ -400,7 +400,7 @@ Status csv_read_cells(Error *e, const char *path, char separator, CsvTake *take,
   void *data;
   size_t bytes;
   *fields = 0, *records = 0;
-  Status s = file_read(e, path, 0, true, &data, &bytes);
+  Status s = file_read_from(e, path, 0, true, file_no_zero_first, &data, &bytes);
   if (s != OK) return s;
   Csv c = csv_of(e, path, data, bytes, separator);
   s = take_cells(&c, take, context, fields, records);

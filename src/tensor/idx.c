@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "tensor/raw.h"
 
-enum { MAGIC_BYTES = 4, HEADER_LIMIT = MAGIC_BYTES + 4 * MAX_RANK };
+enum { MAGIC_BYTES = 4 };
 
 typedef struct Header {
   RawType raw;
@@ -78,11 +78,14 @@ Status idx_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   Status s = read_header(e, path, data, bytes, &h);
   if (s != OK) return s;
   char text[TYPE_TEXT];
-  if (bytes != h.total)
-    return fail(e, ERR_VALUE,
-                "%s: %s: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu",
-                path, bytes < h.total ? "truncated" : "oversized", shape_text(&h.type, text),
-                h.raw.bytes, h.total, bytes);
+  if (bytes > h.total)
+    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on after byte offset %zu", path,
+                h.total);
+  if (bytes < h.total)
+    return fail(
+        e, ERR_VALUE,
+        "%s: truncated: data: %s of %d-byte elements ends at byte offset %zu, the file at %zu",
+        path, shape_text(&h.type, text), h.raw.bytes, h.total, bytes);
   Tensor *t = tensor_new_uninitialised(e, &h.type);
   if (!t) return ERR_OUT_OF_MEMORY;
   s = raw_read(e, path, h.raw, (const char *)data + h.bytes, t);
@@ -90,22 +93,21 @@ Status idx_parse(Error *e, const char *path, const void *data, size_t bytes, Ten
   return *out = t, OK;
 }
 
-Status idx_read(Error *e, const char *path, Tensor **out) {
-  unsigned char start[HEADER_LIMIT];
-  size_t bytes = 0;
+/* A gzipped file can claim and hold anything: no more than the header declares is taken in. */
+static Status idx_beginning(Error *e, const char *path, const void *start, size_t bytes,
+                            size_t *total) {
   Header h;
-  *out = NULL;
-  Status s = file_read_start(e, path, true, start, sizeof start, &bytes);
-  if (s == OK) s = read_header(e, path, start, bytes, &h);
-  if (s != OK) return s;
-  /* A gzipped file can claim and hold anything: no more than the header declares is taken in. */
+  Status s = read_header(e, path, start, bytes, &h);
+  if (s == OK) *total = h.total;
+  return s;
+}
+
+Status idx_read(Error *e, const char *path, Tensor **out) {
   void *data;
-  Error reading = {.status = OK};
-  s = file_read(&reading, path, h.total, true, &data, &bytes);
-  if (s == ERR_OUT_OF_RANGE)
-    return fail(e, ERR_VALUE, "%s: oversized: data: it goes on after byte offset %zu", path,
-                h.total);
-  if (s != OK) return fail(e, s, "%s", reading.message);
+  size_t bytes;
+  *out = NULL;
+  Status s = file_read_from(e, path, 0, true, idx_beginning, &data, &bytes);
+  if (s != OK) return s;
   s = idx_parse(e, path, data, bytes, out);
   free(data);
   return s;

@@ -314,6 +314,16 @@ static Tensor *convert_channels(Error *e, const Tensor *t, int channels) {
   return out;
 }
 
+static bool is_png(const void *data, size_t bytes) {
+  return bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0;
+}
+
+static bool is_jpeg(const void *data, size_t bytes) {
+  return bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0;
+}
+
+static const char unknown_bytes[] = "neither a PNG nor a JPEG file: unknown bytes at byte offset 0";
+
 Status image_parse(Error *e, const char *path, const void *data, size_t bytes, int channels,
                    Tensor **out) {
   Error own = {.status = OK};
@@ -321,9 +331,9 @@ Status image_parse(Error *e, const char *path, const void *data, size_t bytes, i
   *out = NULL;
   if (channels < 0 || channels > 4)
     return fail(e, ERR_VALUE, "%s: a picture has 1 to 4 channels, not %d", path, channels);
-  if (bytes >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0) decode_png(&d);
-  else if (bytes >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0) decode_jpeg(&d);
-  else decoder_failed(&d, "neither a PNG nor a JPEG file: unknown bytes at byte offset 0");
+  if (is_png(data, bytes)) decode_png(&d);
+  else if (is_jpeg(data, bytes)) decode_jpeg(&d);
+  else decoder_failed(&d, unknown_bytes);
   free(d.rows);
   if (own.status == OK && channels && channels != d.image->type.shape[2]) {
     Tensor *converted = convert_channels(&own, d.image, channels);
@@ -334,11 +344,19 @@ Status image_parse(Error *e, const char *path, const void *data, size_t bytes, i
   return *out = d.image, OK;
 }
 
+static Status image_beginning(Error *e, const char *path, const void *start, size_t bytes,
+                              size_t *total) {
+  if (!is_png(start, bytes) && !is_jpeg(start, bytes))
+    return fail(e, ERR_VALUE, "%s: %s", path, unknown_bytes);
+  (void)total; /* neither format says it at the beginning */
+  return OK;
+}
+
 Status image_read(Error *e, const char *path, int channels, Tensor **out) {
   void *data;
   size_t bytes;
   *out = NULL;
-  Status s = file_read(e, path, file_limit, false, &data, &bytes);
+  Status s = file_read_from(e, path, file_limit, false, image_beginning, &data, &bytes);
   if (s != OK) return s;
   s = image_parse(e, path, data, bytes, channels, out);
   free(data);

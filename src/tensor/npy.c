@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "tensor/raw.h"
@@ -25,7 +26,9 @@ typedef struct Literal {
 typedef struct Header {
   char descr[16];
   bool has_descr, has_order, has_shape, fortran;
+  RawType raw;
   Type type;
+  size_t offset, needed; /* bytes: of the elements in the file; of all elements */
 } Header;
 
 static void wrong(Literal *l, const char *what) {
@@ -159,7 +162,10 @@ static Status find_header(Literal *l, const char *file, size_t bytes, size_t *da
   if (bytes < l->offset)
     return fail(l->error, ERR_VALUE, "%s: truncated: header length at byte offset 8", l->path);
   for (size_t i = 0; i < width; i++) length |= (size_t)p[MAGIC_BYTES + i] << 8 * i;
-  if (length > HEADER_LIMIT || length > bytes - l->offset)
+  if (length > HEADER_LIMIT)
+    return fail(l->error, ERR_VALUE, "%s: header length at byte offset 8 is %zu; the limit is %d",
+                l->path, length, HEADER_LIMIT);
+  if (length > bytes - l->offset)
     return fail(l->error, ERR_VALUE,
                 "%s: header length at byte offset 8 is %zu; the file has %zu bytes", l->path,
                 length, bytes);
@@ -193,34 +199,49 @@ static Status read_elements(Error *e, const char *path, const Header *h, RawType
   return *out ? OK : ERR_OUT_OF_MEMORY;
 }
 
-Status npy_parse(Error *e, const char *path, const void *data, size_t bytes, Tensor **out) {
+/* Reads the header of a file whose first bytes are data. The elements are needed bytes from
+ * offset. */
+static Status read_header(Error *e, const char *path, const void *data, size_t bytes, Header *h) {
   Literal l = {.error = e, .path = path};
-  Header h = {.has_descr = false};
-  RawType raw;
-  size_t offset = 0, needed;
+  *h = (Header){.has_descr = false};
+  Status s = find_header(&l, data, bytes, &h->offset);
+  if (s == OK) s = read_literal(&l, h);
+  if (s != OK) return s;
+  if (!raw_of(h->descr, &h->raw))
+    return fail(e, ERR_VALUE, "%s: header: descr: elements of type '%s' can't be a tensor", path,
+                h->descr);
+  raw_dtype(h->raw, &h->type.dtype);
+  if ((s = type_check(e, path, &h->type)) != OK) return s;
+  h->needed = (size_t)type_count(&h->type) * (size_t)h->raw.bytes;
+  return OK;
+}
+
+Status npy_parse(Error *e, const char *path, const void *data, size_t bytes, Tensor **out) {
+  Header h;
   char text[TYPE_TEXT];
   *out = NULL;
-  Status s = find_header(&l, data, bytes, &offset);
-  if (s == OK) s = read_literal(&l, &h);
+  Status s = read_header(e, path, data, bytes, &h);
   if (s != OK) return s;
-  if (!raw_of(h.descr, &raw))
-    return fail(e, ERR_VALUE, "%s: header: descr: elements of type '%s' can't be a tensor", path,
-                h.descr);
-  raw_dtype(raw, &h.type.dtype);
-  if ((s = type_check(e, path, &h.type)) != OK) return s;
-  needed = (size_t)type_count(&h.type) * (size_t)raw.bytes;
-  if (needed != bytes - offset)
+  if (h.needed != bytes - h.offset)
     return fail(e, ERR_VALUE, "%s: %s: data: %s of '%s' ends at byte offset %zu, the file at %zu",
-                path, needed > bytes - offset ? "truncated" : "oversized",
-                shape_text(&h.type, text), h.descr, offset + needed, bytes);
-  return read_elements(e, path, &h, raw, (const char *)data + offset, out);
+                path, h.needed > bytes - h.offset ? "truncated" : "oversized",
+                shape_text(&h.type, text), h.descr, h.offset + h.needed, bytes);
+  return read_elements(e, path, &h, h.raw, (const char *)data + h.offset, out);
+}
+
+static Status npy_beginning(Error *e, const char *path, const void *start, size_t bytes,
+                            size_t *total) {
+  Header h;
+  Status s = read_header(e, path, start, bytes, &h);
+  if (s == OK && !size_add(h.offset, h.needed, total)) *total = SIZE_MAX - 1;
+  return s;
 }
 
 Status npy_read(Error *e, const char *path, Tensor **out) {
   void *data;
   size_t bytes;
   *out = NULL;
-  Status s = file_read(e, path, file_limit, false, &data, &bytes);
+  Status s = file_read_from(e, path, file_limit, false, npy_beginning, &data, &bytes);
   if (s != OK) return s;
   s = npy_parse(e, path, data, bytes, out);
   free(data);

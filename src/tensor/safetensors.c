@@ -247,22 +247,32 @@ static Status load_header(const Reader *r, const char *text, size_t bytes, json_
   return OK;
 }
 
-static Status parse(Reader *r, const char *file, size_t bytes, NamedTensors *out) {
-  uint64_t length = 0;
+/* Reads the number of the header's bytes from the first bytes of a file. */
+static Status read_length(const Reader *r, const char *file, size_t bytes, uint64_t *length) {
+  *length = 0;
   if (bytes < LENGTH_BYTES)
     return fail(r->error, ERR_VALUE, "%s: header length: the file has %zu bytes, needs 8", r->path,
                 bytes);
-  for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)(unsigned char)file[i] << 8 * i;
-  if (length > HEADER_LIMIT || length > bytes - LENGTH_BYTES || length < 2)
-    return fail(
-        r->error, ERR_VALUE,
-        "%s: header length at byte offset 0 is %llu; the file has %zu bytes, the limit is %d",
-        r->path, (unsigned long long)length, bytes, HEADER_LIMIT);
+  for (int i = 0; i < LENGTH_BYTES; i++) *length |= (uint64_t)(unsigned char)file[i] << 8 * i;
+  if (*length > HEADER_LIMIT || *length < 2)
+    return fail(r->error, ERR_VALUE, "%s: header length at byte offset 0 is %llu, not from 2 to %d",
+                r->path, (unsigned long long)*length, HEADER_LIMIT);
+  return OK;
+}
+
+static Status parse(Reader *r, const char *file, size_t bytes, NamedTensors *out) {
+  uint64_t length;
+  Status s = read_length(r, file, bytes, &length);
+  if (s != OK) return s;
+  if (length > bytes - LENGTH_BYTES)
+    return fail(r->error, ERR_VALUE,
+                "%s: header length at byte offset 0 is %llu; the file has %zu bytes", r->path,
+                (unsigned long long)length, bytes);
   r->data_offset = LENGTH_BYTES + length;
   r->data = file + r->data_offset;
   r->data_bytes = bytes - r->data_offset;
   json_t *header = NULL;
-  Status s = load_header(r, file + LENGTH_BYTES, (size_t)length, &header);
+  s = load_header(r, file + LENGTH_BYTES, (size_t)length, &header);
   if (s == OK) s = read_entries(r, header, out);
   for (int i = 0; s == OK && i < r->count; i++) s = read_tensor(r, &r->entry[i], out);
   free(r->entry);
@@ -279,11 +289,38 @@ Status safetensors_parse(Error *e, const char *path, const void *data, size_t by
   return s;
 }
 
+/* The end of the last tensor, in bytes from the beginning of the data. A header that is wrong may
+ * give anything: parse says what is wrong. */
+static size_t data_end(json_t *header) {
+  const char *name;
+  json_t *fields;
+  json_int_t end = 0;
+  json_object_foreach(header, name, fields) {
+    json_int_t own = json_integer_value(json_array_get(json_object_get(fields, "data_offsets"), 1));
+    if (own > end) end = own;
+  }
+  return (size_t)end;
+}
+
+static Status safetensors_beginning(Error *e, const char *path, const void *start, size_t bytes,
+                                    size_t *total) {
+  const Reader r = {.error = e, .path = path};
+  const char *file = start;
+  uint64_t length;
+  json_t *header = NULL;
+  Status s = read_length(&r, file, bytes, &length);
+  if (s != OK || length > bytes - LENGTH_BYTES) return s;
+  s = load_header(&r, file + LENGTH_BYTES, (size_t)length, &header);
+  if (s == OK) *total = LENGTH_BYTES + (size_t)length + data_end(header);
+  json_decref(header);
+  return s;
+}
+
 Status safetensors_read(Error *e, const char *path, NamedTensors *out) {
   void *data;
   size_t bytes;
   named_init(out);
-  Status s = file_read(e, path, file_limit, false, &data, &bytes);
+  Status s = file_read_from(e, path, file_limit, false, safetensors_beginning, &data, &bytes);
   if (s != OK) return s;
   s = safetensors_parse(e, path, data, bytes, out);
   free(data);

@@ -15,13 +15,7 @@ local here <const> = core.here
 
 local machine = {}
 
-local function read_file(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("a")
-  file:close()
-  return text
-end
+local most_bytes <const> = 1 << 20 -- of a JSON file, which has some 50 numbers
 
 ---A target as the core takes it: a name, or JSON. A name, a JSON file, or a table {base =, …}.
 ---@param given string|table
@@ -35,7 +29,7 @@ function machine.target(given)
       "type")
   end
   if given:match("%.json$") then
-    local text = read_file(given)
+    local text = core.content(given, most_bytes)
       or blame.error("target: the file '" .. given .. "' can't be read", "not_found")
     local value, problem = json.parse(text)
     if problem then blame.error(string.format("target: '%s': %s", given, problem), "value") end

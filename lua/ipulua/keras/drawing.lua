@@ -7,6 +7,7 @@ local describe = require "ipulua.keras.models.describe"
 local functional = require "ipulua.keras.models.functional"
 local summary = require "ipulua.keras.models.summary"
 local text_columns = require "ipulua.base.text_columns"
+local xml = require "ipulua.base.xml"
 
 local Model <const> = require "ipulua.keras.models".Model
 
@@ -135,16 +136,13 @@ local function place_boxes(ranks, along, across)
   return at - between_ranks + margin, widest + 2 * margin
 end
 
-local escapes <const> = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}
-local function escaped(s) return (s:gsub('[&<>"]', escapes)) end
-
 local function draw_box(out, layer)
   out[#out + 1] = string.format('<rect x="%.1f" y="%.1f" width="%d" height="%d" rx="4"/>', layer.x,
     layer.y, layer.width, layer.height)
   for i, line in ipairs(layer.lines) do
     out[#out + 1] = string.format('<text x="%.1f" y="%.1f"%s>%s</text>',
       layer.x + layer.width / 2, layer.y + padding + i * line_height - 4,
-      i == 1 and ' class="name"' or "", escaped(line))
+      i == 1 and ' class="name"' or "", xml(line))
   end
 end
 
@@ -183,7 +181,7 @@ local function svg_text(model, layers, rankdir)
   local width, height = is_down and breadth or length, is_down and length or breadth
   local out = {string.format('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
     .. 'viewBox="0 0 %d %d">', width, height, width, height),
-    "<title>" .. escaped(model.name) .. "</title>", style,
+    "<title>" .. xml(model.name) .. "</title>", style,
     '<rect width="100%" height="100%" style="fill:#fff;stroke:none"/>'}
   for _, layer in ipairs(layers) do
     for _, from in ipairs(layer.from) do draw_arrow(out, layers[from], layer, is_down) end
@@ -200,15 +198,17 @@ local drawn_as <const> = {dot = true, png = true, svg = true, pdf = true, jpg = 
 local function shell_word(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
 
 local function draw_by_graphviz(path, ending, dot)
+  local graph <const>, picture <const> = path .. ".tmp.dot", path .. ".tmp." .. ending
+  core.replace_file(graph, dot)
+  local done = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending,
+    shell_word(picture), shell_word(graph))) and os.rename(picture, path)
+  os.remove(graph)
+  if done then return end
+  os.remove(picture)
   local dot_path = path:gsub("%.%w+$", "") .. ".dot"
   core.replace_file(dot_path, dot)
-  local done = os.execute(string.format("dot -T%s -o %s %s 2>/dev/null", ending, shell_word(path),
-    shell_word(dot_path)))
-  if not done then
-    blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s' (.svg needs "
-      .. "nothing); '%s' was written instead", path, dot_path), "not_found")
-  end
-  os.remove(dot_path)
+  blame.error(string.format("plot_model: graphviz's 'dot' is needed for '%s' (.svg needs "
+    .. "nothing); '%s' was written instead", path, dot_path), "not_found")
 end
 
 ---Draws a model's layers into an .svg or .dot file, or with graphviz a .png, .pdf, .jpg or .gif;

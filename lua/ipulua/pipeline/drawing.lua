@@ -3,6 +3,7 @@
 -- ends for all IPUs together.
 
 local counted = require "ipulua.base.counted"
+local xml = require "ipulua.base.xml"
 
 local drawing = {}
 
@@ -44,10 +45,6 @@ function drawing.bubble(passes, ends, ipus)
   local busy, total = 0, #ipus * (ends[#ends] or 0)
   for _, p in ipairs(passes) do busy = busy + p.to - p.from end
   return total > 0 and 1 - busy / total or 0
-end
-
-local function escape(text)
-  return (text:gsub("[&<>]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;"}))
 end
 
 -- A pass: a box, with the number of its micro-batch if the digits fit.
@@ -134,7 +131,7 @@ function drawing.svg(timetable, length, unit, title)
     .. '<rect width="2" height="6" fill="#9ca3af"/></pattern></defs>')
   put('<rect width="%d" height="%d" rx="6" fill="#fff"/>', width, height)
   put('<text x="8" y="22" font-size="15" font-weight="bold">%s</text>',
-    escape(title or timetable.schedule))
+    xml(title or timetable.schedule))
   put('<text x="8" y="42" fill="#374151">%s on %s, %s: %s %s, bubbles %.1f %%</text>',
     counted(timetable.facts.positions, "stage"), counted(#ipus, "IPU"),
     counted(timetable.count, "micro-batch", "micro-batches"), number(total), unit,

@@ -295,11 +295,7 @@ function Timetable:svg(...)
   local a = args.check("timetable.svg", svg_rows, ...)
   local length, unit = lengths(self, a)
   local text = drawing.svg(self, length, unit, a.title)
-  if a.path then
-    local file <close>, problem = io.open(a.path, "w")
-    if not file then blame.error("timetable.svg: " .. problem, "not_found") end
-    assert(file:write(text))
-  end
+  if a.path then core.replace_file(a.path, text) end
   return text
 end
 

@@ -3,6 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local xml = require "ipulua.base.xml"
 
 local curves = {}
 
@@ -51,13 +52,16 @@ local function range_of(chart)
     end
   end
   if least > greatest then return 0, 1 end
-  if least == greatest then return least - 0.5, greatest + 0.5 end
+  if least == greatest then
+    local half <const> = math.max(0.5, math.abs(least) / 1000) -- 0.5 is nothing beside 1e17
+    return least - half, greatest + half
+  end
   return least, greatest
 end
 
--- Where along an axis of `extent` steps a value lies.
+-- Where along an axis of `extent` steps a value lies. Halves, whose difference is finite.
 local function along(value, least, greatest, extent)
-  return (value - least) / (greatest - least) * extent
+  return (value / 2 - least / 2) / (greatest / 2 - least / 2) * extent
 end
 
 -- A series over `steps` places: positions from 0 to 1, and values that are finite.
@@ -110,12 +114,9 @@ end
 local width <const>, height <const>, margin <const>, left <const> = 560, 220, 30, 80
 local colours <const> = {"#1f6fb4", "#d9731a"}
 
-local escapes <const> = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}
-local function escaped(s) return (s:gsub('[&<>"]', escapes)) end
-
 local function svg_text(out, x, y, anchor, colour, words)
   out[#out + 1] = string.format('<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>', x,
-    y, anchor, colour, escaped(words))
+    y, anchor, colour, xml(words))
 end
 
 local function draw_series(out, series, colour, top, least, greatest)

@@ -13,13 +13,11 @@ local untrained = require "ipulua.base.untrained"
 local folder = {}
 
 local format <const> = "ipulua.checkpoint/1"
+local most_bytes <const> = 1 << 28 -- of either of these files
 local state_file <const>, latest_file <const> = "state.json", "latest.json"
 
 local function read_json(path)
-  if not core.file_exists(path) then return nil end
-  local file = io.open(path, "rb")
-  local text = file and file:read("a")
-  if file then file:close() end
+  local text <const> = core.content(path, most_bytes)
   local ok, value = blame.attempt(json.decode, text or "")
   return ok and type(value) == "table" and value or nil
 end

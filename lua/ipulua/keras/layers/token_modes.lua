@@ -3,6 +3,9 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
+
+local most_bytes <const> = 1 << 30 -- of a vocabulary's file
 
 local modes = {}
 
@@ -65,8 +68,7 @@ end
 ---@param path string
 ---@return string
 function modes.read_file(who, path)
-  local file <close> = io.open(path)
-  return file and file:read("a") -- nil of a folder
+  return core.content(path, most_bytes)
     or blame.error(string.format("%s: the vocabulary's file '%s' can't be read", who, path),
       "not_found")
 end

@@ -202,6 +202,7 @@ local function check(graph, what)
   end
 end
 
+local most_bytes <const> = (1 << 31) - 1 -- protobuf's own limit
 local rows <const> = {{"path", "string"}}
 
 ---The model of an ONNX file (opset 1 to 22).
@@ -213,11 +214,9 @@ local rows <const> = {{"path", "string"}}
 ---@return Model
 return function(...)
   local path = args.check("onnx.import", rows, ...).path
-  local file, problem = io.open(path, "rb")
-  if not file then blame.error("onnx.import: " .. problem, "not_found") end
-  local data = file:read("a")
-  file:close()
-  local graph = blame.reading("onnx.import: " .. path, format.decode, data or "",
+  local text, problem, kind = core.content(path, most_bytes)
+  if not text then blame.error("onnx.import: " .. problem, kind) end
+  local graph = blame.reading("onnx.import: " .. path, format.decode, text,
     "onnx.import: " .. path)
   check(graph, "onnx.import: " .. path)
   local inputs, taken = {}, {}
