@@ -100,7 +100,7 @@ describe("fit", function()
     assert.equal(0.5, loss{})
     assert.equal((0 + 3 + 0 + 3) / 4, loss{[0] = 1, [1] = 3})
     assert.error_matches(function() loss{[0] = 1, [1] = "much"} end,
-      "'class_weight' holds a number for each class; that of class 1 is string %(much%)")
+      "'class_weight' holds a number for each class; the weight of class 1 is string %(much%)")
   end)
 
   it("tells of a class without a weight before it has learnt anything", function()

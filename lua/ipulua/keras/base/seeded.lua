@@ -13,7 +13,7 @@ local no_counter <const> = 1 << 61
 
 local runs = setmetatable({}, {__mode = "k"}) -- layer → its calls that drew so far
 
--- Whether a layer draws by a seed: its own, or that of a cell, or of one of the cells in its cell.
+-- Whether a layer draws by a seed: its own, its cell's, or one of the cells' in its cell.
 local function has_seed(layer)
   if layer.seed ~= nil then return true end
   local cell <const> = layer.cell

@@ -26,8 +26,8 @@ local function in_order(class_weight)
       blame.error("fit: 'class_weight' is a table from class numbers (from 0) to weights", "value")
     end
     if type(weight) ~= "number" then
-      blame.error(string.format("fit: 'class_weight' holds a number for each class; that of class "
-        .. "%d is %s", class_number, args.describe(weight)), "type")
+      blame.error(string.format("fit: 'class_weight' holds a number for each class; the weight "
+        .. "of class %d is %s", class_number, args.describe(weight)), "type")
     end
     count = math.max(count, class_number + 1)
   end

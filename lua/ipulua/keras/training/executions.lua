@@ -117,7 +117,7 @@ end
 function executions.next(model, run, done)
   if not rawget(run.dataset, "gathered") then return whole(run) end
   local queue = run.entry.infeed.queue
-  -- behind a smaller batch in the middle of the data, an epoch has fewer steps left than fit in
+  -- after a smaller batch in the middle of the data, an epoch has fewer steps left than fit in
   local steps = math.min(run.per_execution, (run.steps or math.maxinteger) - done)
   local wanted = steps * run.replicas
   while true do

@@ -243,8 +243,8 @@ local function in_batches(dataset, model, o, length, batch_size)
     :repeat_n(o.passes), true
 end
 
----A dataset of batches from the arguments of fit and the others. `steps` are those of an epoch if
----the script gave them, `passes` the times that samples in memory are read through.
+---A dataset of batches from the arguments of fit and the others. `steps` is the number of an
+---epoch's steps if the script gave it, `passes` how often samples in memory are read through.
 ---@param who string
 ---@param model Model
 ---@param o table {x, y, sample_weight, batch_size, shuffle, class_weight, epoch, steps, passes}
