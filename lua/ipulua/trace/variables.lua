@@ -66,7 +66,7 @@ local function aggregate(v, a, value)
   teams.aggregate(v, a.aggregation, function()
     local of = core.new_variable(v.name .. "/" .. a.aggregation:lower(), value.dtype, value.shape,
       false)
-    core.set_variable(of, v)
+    tracing.outside(core.set_variable, of, v) -- a layer's metric is made while it is traced
     return of
   end)
 end

@@ -135,19 +135,26 @@ end
 
 local told_end = setmetatable({}, {__mode = "k"})
 
----Whether the data of any instance have ended, if the number of batches was unknown.
+---Whether the data of any instance have ended, if the number of batches was unknown. An error of
+---reading them is everybody's.
 ---@param model Model
 ---@param who string
 ---@param ended boolean
+---@param problem any? the error on this instance
 ---@return boolean
-function together.has_ended(model, who, ended)
-  if not together.is_one_of_several(model) then return ended end
-  local flags = instances.exchange("ended", who, ended and 1 or 0)
-  local first, count = nil, 0
-  for q, each in ipairs(flags) do
-    if each == 1 then first, count = first or q - 1, count + 1 end
+function together.has_ended(model, who, ended, problem)
+  if not together.is_one_of_several(model) then
+    if problem ~= nil then error(problem, 0) end
+    return ended
   end
-  if first and count < #flags and instances.is_first() and not told_end[model] then
+  local own = {ended = ended, problem = problem ~= nil and words_of(problem) or nil}
+  local all = instances.exchange("ended", who, own)
+  raise_first(who, all, problem)
+  local first, count = nil, 0
+  for q, each in ipairs(all) do
+    if each.ended then first, count = first or q - 1, count + 1 end
+  end
+  if first and count < #all and instances.is_first() and not told_end[model] then
     told_end[model] = true
     log.warn("%s: the data of instance %d have ended; the epoch ends on all, and what others have "
       .. "more is left out", who, first)

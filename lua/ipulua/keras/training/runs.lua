@@ -198,10 +198,14 @@ local function is_interrupted(model, run)
   return together.interrupted(model, run.who)
 end
 
--- Whether the data have ended; with several instances, whether any instance's have.
-local function has_ended(model, run, execution)
-  if run.steps or run.prefix == "predict" then return not execution end
-  return together.has_ended(model, run.who, not execution)
+-- The next execution; nil: the data have ended, with several instances those of any of them. An
+-- error of one is everybody's, unless the number of steps was known: then no one waits here.
+local function next_execution(model, run, done)
+  if run.steps or run.prefix == "predict" then return executions.next(model, run, done) end
+  local ok, execution = blame.pcall(executions.next, model, run, done)
+  if not ok and is_cancelled(execution) then error(execution, 0) end
+  local ended = together.has_ended(model, run.who, not execution, not ok and execution or nil)
+  return not ended and execution or nil
 end
 
 ---Runs the executions of an epoch.
@@ -214,9 +218,9 @@ function runs.epoch(model, run)
   local latest = run.latest or {}
   while not run.steps or run.made < run.steps do
     local done, more = run.made, nil
-    local ok, result = blame.pcall(executions.next, model, run, done)
+    local ok, result = blame.pcall(next_execution, model, run, done)
     local execution = result
-    if ok and has_ended(model, run, execution) then break end
+    if ok and not execution then break end
     if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then
