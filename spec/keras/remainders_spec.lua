@@ -229,8 +229,8 @@ describe("a last batch that is smaller", function()
       "predict: 37 samples in batches of 8: it has a partial batch")
   end)
 
-  -- Ten samples of a number that is not known beforehand, in batches of two; two replicas take four
-  -- of an execution of one step, eight of one of two steps.
+  -- Ten samples in batches of two, whose number is not known beforehand. An execution of two replicas
+  -- takes two batches, of two steps four.
   it("of batches on replicas is refused by predict, and by an epoch that has nothing else",
     function()
     local machine = config.IPUConfig()
@@ -255,7 +255,7 @@ describe("a last batch that is smaller", function()
         verb .. ": 3 batches make no whole execution, which takes 4 batches %(2 steps on 2 "
         .. "replicas%)")
     end
-    -- what an epoch has more than its executions is left out
+    -- five batches are an execution, and one that is left out
     assert.equal(1, #larger:fit(batches(10), {verbose = 0}).history.loss)
     assert.equal(2, larger.optimizer.iterations:item())
   end)

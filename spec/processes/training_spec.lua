@@ -239,7 +239,7 @@ describe("row 176: PopDistStrategy", function()
     assert.equal(0, result.status, result.err)
   end)
   -- 1, 2, 3 and 4 on the replicas, in a layer that is called while a model is made or traced.
-  it("has metrics of layers, which are those of all replicas", function()
+  it("has metrics of layers for the data of all replicas", function()
     local out = in_every_split(begin .. [[
       local Tells = layers.Layer:extend("Tells")
       function Tells:call(x)

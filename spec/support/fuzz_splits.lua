@@ -124,7 +124,7 @@ local function predicts_alike(c)
   return not (c.half and c.rounds)
 end
 
--- What a fit has besides: a backup, and where it begins, an error in its midst.
+-- A backup, and a callback that fails where a training is to stop.
 local function add_backup(c, list, seed, folder, part)
   local random = seeds.generator(seed + 1000)
   local at <const> = 1 + below(random, 5)
