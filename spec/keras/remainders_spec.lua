@@ -229,8 +229,8 @@ describe("a last batch that is smaller", function()
       "predict: 37 samples in batches of 8: it has a partial batch")
   end)
 
-  -- Ten samples in batches of two, whose number is not known beforehand. An execution of two replicas
-  -- takes two batches, of two steps four.
+  -- Ten samples in batches of two, whose number is not known beforehand. An execution of two
+  -- replicas takes two batches, of two steps four.
   it("of batches on replicas is refused by predict, and by an epoch that has nothing else",
     function()
     local machine = config.IPUConfig()
