@@ -198,8 +198,8 @@ local function is_interrupted(model, run)
   return together.interrupted(model, run.who)
 end
 
--- The next execution; nil: the data have ended, with several instances those of any of them. An
--- error of one is everybody's, unless the number of steps was known: then no one waits here.
+-- The next execution, nil if the data of any instance have ended. If the number of steps is not
+-- known, instances wait for each other here, and an error on one is everybody's.
 local function next_execution(model, run, done)
   if run.steps or run.prefix == "predict" then return executions.next(model, run, done) end
   local ok, execution = blame.pcall(executions.next, model, run, done)
