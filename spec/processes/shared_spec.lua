@@ -42,31 +42,72 @@ describe("row 176: memory that instances share", function()
     return sum
   end
 
+  -- Both sides of what travels with a header, 4 KiB, and of a chain's piece, 128 KiB.
+  local sizes <const> = {1, 3, 512, 1000, 1024, 1025, 1500, 32768, 32769, 70001, 163841, 300000}
+
   for _, split in ipairs{{2, 2}, {2, 4}, {3, 3}, {4, 4}} do
     local count <const>, replicas <const> = split[1], split[2]
     it(("adds from left to right: %d replicas on %d instances"):format(replicas, count), function()
-      local out = in_every_way([[
-        local sizes <const> = {3, 1000, 1500, 70001, 300000}
-        local f = ipu.func(function(a, b, c, d, e)
+      local out = in_every_way("local sizes <const> = {" .. table.concat(sizes, ",") .. "}\n" .. [[
+        local f = ipu.func(function(...)
           local share = 0.1 * ipu.cast(ipu.replication_index() + 1, "float32")
-          local function sum(x) return ipu.cross_replica_sum(x * share) end
-          return sum(a), sum(b), sum(c), sum(d), sum(e)
+          local sums = {...}
+          for i, x in ipairs(sums) do sums[i] = ipu.cross_replica_sum(x * share) end
+          return table.unpack(sums)
         end)
         local xs = {}
         for i, n in ipairs(sizes) do xs[i] = ipu.arange(n, {dtype = "float32"}) end
         for _ = 1, 3 do
           local sums = {strategy:run(f, xs)}
           for i, n in ipairs(sizes) do
-            local s = sums[i]
-            say(n, string.format("%a", s[n]:item()), distributed.allgather(s[n])[count]:item() == s[n]:item())
+            local s, want = sums[i], nil
+            for g = 0, strategy.num_replicas_in_sync - 1 do
+              local part = xs[i] * (0.1 * ipu.tensor(g + 1.0))
+              want = want and want + part or part
+            end
+            local fine = ipu.cast(ipu.reduce_all(ipu.equal(s, want)), "float32")
+            say(n, string.format("%a", s[n]:item()), distributed.allreduce(fine, "SUM"):item())
           end
         end
       ]], {count = count, replicas = replicas})
       local want = {}
-      for _, n in ipairs{3, 1000, 1500, 70001, 300000} do
-        want[#want + 1] = string.format("%d\t%a\ttrue\n", n, sum_of(n - 1, replicas))
+      for _, n in ipairs(sizes) do
+        want[#want + 1] = string.format("%d\t%a\t%.1f\n", n, sum_of(n - 1, replicas), count)
       end
       assert.equal(table.concat(want):rep(3), out)
+    end)
+  end
+
+  -- Ctrl-C comes to one instance alone, while the program runs and no Lua code of it.
+  for _, elements in ipairs{4, 2000, 100000} do
+    it("ends a loop in the same iteration on all, with sums of " .. elements, function()
+      for which = 0, 2, 2 do
+        for _, env in ipairs{ways[1], ways[2]} do
+          local result = processes.together{count = 3, env = env, script = processes.script(begin
+            .. "local elements <const>, which <const> = " .. elements .. "," .. which .. [[
+
+            local own <const> = math.tointeger(assert(io.open("/proc/self/stat")):read("n"))
+            local steps, x = ipu.Variable(0.0), ipu.ones{elements}
+            local press = ipu.host_callback(function(v)
+              if me == which then os.execute("(sleep 0.2; kill -INT " .. own .. ") &") end
+              return v
+            end, {outputs = {{{}, "float32"}}})
+            local f = ipu.func(function()
+              return ipu.loops.repeat_n(1000000, function(s)
+                steps:assign_add(1)
+                local one = ipu.cond(ipu.equal(steps, 3), function() return press(steps) end,
+                  function() return steps:read_value() end)
+                return s + ipu.reduce_max(ipu.cross_replica_sum(x * one))
+              end, {0.0})
+            end)
+            local _, problem = pcall(strategy.run, strategy, f)
+            local all = distributed.allgather(steps:read_value())
+            say(problem:match("interrupted!$"), ipu.reduce_all(ipu.equal(all, all[1])):item())
+          ]])}
+          assert.equal("interrupted!\ttrue\n", result.out, result.err)
+          assert.equal(0, result.status, result.err)
+        end
+      end
     end)
   end
 
