@@ -73,3 +73,46 @@ describe("row 176: a backup of several instances", function()
     end
   end)
 end)
+
+-- Instance 0's value, 5, is everybody's, and of a sum the first replica's alone. Two steps add 2 on
+-- each of two replicas.
+describe("row 176: a layer's variables that replicas have each for themselves", function()
+  it("begin alike in every split", function()
+    local script <const> = processes.script [[
+      local layers = keras.layers
+      local cfg = ipu.IPUConfig()
+      popdist.set_ipu_config(cfg)
+      cfg:configure_ipu_system()
+      local strategy = ipu.PopDistStrategy()
+      local _ <close> = strategy:scope()
+      local Own = layers.Layer:extend("Own")
+      function Own:build()
+        self.own = {}
+        for i, how in ipairs{"SUM", "MEAN", "ONLY_FIRST_REPLICA"} do
+          self.own[i] = ipu.Variable(5.0 + me, {synchronization = "ON_READ", aggregation = how,
+            trainable = false})
+        end
+      end
+      function Own:call(x)
+        for _, v in ipairs(self.own) do v:assign_add(1) end
+        return x
+      end
+      local own = Own()
+      local model = keras.Sequential{layers.InputLayer{input_shape = {1}}, own, layers.Dense(1)}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local function show()
+        local all = ipu.stack{own.own[1], own.own[2], own.own[3]}
+        say(distributed.allreduce(all, "MEAN"))
+      end
+      show()
+      model:fit(strategy:experimental_distribute_dataset(ipu.data.from_tensor_slices{ipu.ones{4, 1},
+        ipu.ones{4, 1}}:batch(2, {drop_remainder = true})), {verbose = 0})
+      show()
+    ]]
+    for count = 1, 2 do
+      local given = {script = script, count = count, replicas = 2}
+      local result = count == 1 and processes.alone(given) or processes.together(given)
+      assert.equal("[5. 5. 5.]\n[9. 7. 7.]\n", result.out, result.err)
+    end
+  end)
+end)
