@@ -74,6 +74,39 @@ describe("row 176: a backup of several instances", function()
   end)
 end)
 
+-- Rows of instances 0 and 1, in batches of two: the last one may be smaller. Three are whole on
+-- both. The weight is 1, and stays so.
+describe("row 176: own data with a smaller last batch on one instance", function()
+  for _, rows in ipairs{{7, 8}, {8, 7}, {7, 9}} do
+    it("end on all after the same step: " .. table.concat(rows, " and "), function()
+      local result = processes.together{count = 2, script = processes.script([[
+        local layers = keras.layers
+        local cfg = ipu.IPUConfig()
+        popdist.set_ipu_config(cfg)
+        cfg:configure_ipu_system()
+        local strategy = ipu.PopDistStrategy()
+        local _ <close> = strategy:scope()
+        local model = keras.Sequential{layers.Dense{1, use_bias = false,
+          kernel_initializer = "ones", input_shape = {1}}}
+        model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
+        local n <const> = ({]] .. table.concat(rows, ",") .. [[})[me + 1]
+        local x = ipu.reshape(ipu.arange(n, {dtype = "float32"}), {n, 1}) * (me + 1.0)
+        local ds = ipu.data.from_tensor_slices{x, ipu.zeros{n, 1}}:batch(2)
+        local losses = model:fit(ds, {epochs = 2, verbose = 0}).history.loss
+        say(model.optimizer.iterations:item(), losses[1], losses[2])
+        say(model:evaluate(ds, {verbose = 0}))
+      ]])}
+      -- the mean of the squares of 0 … 5, and of twice these
+      local loss <const> = 55 * 5 / 12
+      local numbers = {}
+      for word in result.out:gmatch "%S+" do numbers[#numbers + 1] = tonumber(word) end
+      local want <const> = {6, loss, loss, loss}
+      assert.equal(#want, #numbers, result.out .. result.err)
+      for i, each in ipairs(want) do assert.is_near(each, numbers[i], 1e-5, result.out) end
+    end)
+  end
+end)
+
 -- Instance 0's value, 5, is everybody's, and of a sum the first replica's alone. Two steps add 2 on
 -- each of two replicas.
 describe("row 176: a layer's variables that replicas have each for themselves", function()

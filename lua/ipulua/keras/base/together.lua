@@ -104,19 +104,22 @@ local function least(model, who, all)
 end
 
 ---The number of steps that all instances make, from find() on each of them. A value that a script
----states must be the same; of a value that follows from the data the least holds.
+---states must be the same; of a value that follows from the data the least holds. The second result
+---is whether the last batch of any instance may be smaller, so that its data may end before that.
 ---@param model Model
 ---@param who string
----@param o table {steps = what the script states, steps_name}
+---@param o table {steps = what the script states, steps_name, may_end_smaller}
 ---@param find fun(): integer
----@return integer
+---@return integer? steps, boolean? may_end
 function together.total(model, who, o, find)
   if not together.is_one_of_several(model) then return find() end
   local ok, total = pcall(find)
   local own = {stated = o.steps ~= nil, total = ok and total or nil,
-    problem = not ok and words_of(total) or nil}
+    may_end = o.may_end_smaller or nil, problem = not ok and words_of(total) or nil}
   local all = instances.exchange(who, who, own)
   raise_first(who, all, total)
+  local may_end = false
+  for _, each in ipairs(all) do may_end = may_end or each.may_end == true end
   for _, each in ipairs(all) do
     -- it is unknown on all instances
     if each.total == nil and not differ(all, "total") then return nil end
@@ -130,7 +133,7 @@ function together.total(model, who, o, find)
     blame.error(string.format("%s: '%s' must be the same on all instances; it is %s", who,
       o.steps_name, describe(all)), "value")
   end
-  return all[1].stated and total or least(model, who, all)
+  return all[1].stated and total or least(model, who, all), may_end
 end
 
 local told_end = setmetatable({}, {__mode = "k"})
