@@ -100,11 +100,17 @@ describe("row 176: memory that instances share", function()
                 return s + ipu.reduce_max(ipu.cross_replica_sum(x * one))
               end, {0.0})
             end)
+            local g = ipu.func(function()
+              return ipu.loops.repeat_n(9, function(s)
+                return s + ipu.reduce_max(ipu.cross_replica_sum(x))
+              end, {0.0})
+            end)
             local _, problem = pcall(strategy.run, strategy, f)
             local all = distributed.allgather(steps:read_value())
             say(problem:match("interrupted!$"), ipu.reduce_all(ipu.equal(all, all[1])):item())
+            say(strategy:run(g)) -- goes on: nine times the sum of three
           ]])}
-          assert.equal("interrupted!\ttrue\n", result.out, result.err)
+          assert.equal("interrupted!\ttrue\n27.0\n", result.out, result.err)
           assert.equal(0, result.status, result.err)
         end
       end
@@ -250,6 +256,54 @@ describe("row 176: memory that instances share", function()
       assert.equal(large:rep(12) .. "gather\n", result.out)
       assert.is_true(large == "chain " or i == 1 and large == "shared ", large)
     end
+  end)
+
+  -- Instance 0 gives the memory of a first program back, the others that of a second one. A third
+  -- program then has another place on each. Its values are 1, 2 and 3 times x.
+  it("reads the values of each instance where that one has them", function()
+    local out = in_every_way([[
+      local function new()
+        local f = ipu.func(function(x)
+          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
+        end)
+        return function(x) return strategy:run(f, {x}) end
+      end
+      local programs = {new(), new()}
+      for i, run in ipairs(programs) do run(ipu.full({50000}, 100.0 * i)) end
+      programs[me == 0 and 1 or 2] = false
+      collectgarbage()
+      collectgarbage()
+      local run = new()
+      for i = 1, 3 do
+        local sum = run(ipu.full({50000}, 1.0 * i))
+        say(ipu.reduce_min(sum):item(), ipu.reduce_max(sum):item())
+      end
+    ]], {count = 3, replicas = 3})
+    assert.equal("6.0\t6.0\n12.0\t12.0\n18.0\t18.0\n", out)
+  end)
+
+  -- A sum of 3.2 MB takes twice as much, and a window has 32 MiB. On instance 0 five programs leave
+  -- no room for a sixth.
+  it("sends what one instance has no room for", function()
+    local out = in_every_way([[
+      local function new()
+        local f = ipu.func(function(x)
+          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
+        end)
+        return function(x) return strategy:run(f, {x}) end
+      end
+      local kept = {}
+      for i = 1, 5 do
+        kept[i] = new()
+        kept[i](ipu.full({800000}, 100.0))
+      end
+      if me ~= 0 then kept = {} end
+      collectgarbage()
+      collectgarbage()
+      local sum = new()(ipu.ones{800000})
+      say(ipu.reduce_min(sum):item(), ipu.reduce_max(sum):item(), #kept)
+    ]], {count = 3, replicas = 3})
+    assert.equal("6.0\t6.0\t5\n", out)
   end)
 
   it("tells of instances that come to different meetings, as messages do", function()
