@@ -258,7 +258,7 @@ describe("row 176: memory that instances share", function()
     end
   end)
 
-  -- Instance 0 gives the memory of a first program back, the others that of a second one. A third
+  -- Instance 0 gives back the memory of a first program, the others of a second one. A third
   -- program then has another place on each. Its values are 1, 2 and 3 times x.
   it("reads the values of each instance where that one has them", function()
     local out = in_every_way([[
