@@ -229,6 +229,37 @@ describe("a last batch that is smaller", function()
       "predict: 37 samples in batches of 8: it has a partial batch")
   end)
 
+  -- Ten samples in batches of two, whose number is not known beforehand. An execution of two
+  -- replicas takes two batches, of two steps four.
+  it("of batches on replicas is refused by predict, and by an epoch that has nothing else",
+    function()
+    local machine = config.IPUConfig()
+    machine.auto_select_ipus = 2
+    machine:configure_ipu_system()
+    finally(config.reset_ipu_configuration)
+    local _ <close> = ipu.IPUStrategy():scope()
+    local function batches(rows)
+      local all = ipu.data.from_tensor_slices{x:slice({0, 0}, {rows, 2}),
+        y:slice({0, 0}, {rows, 1})}
+      return all:filter(function() return true end):batch(2, {drop_remainder = true})
+    end
+    local model = line()
+    for _ = 1, 2 do -- the second time, too
+      assert.error_matches(function() model:predict(batches(10)) end,
+        "predict: 5 batches make no whole execution, which takes 2 batches")
+    end
+    assert.same({8, 1}, model:predict(batches(8)).shape)
+    local larger = line{steps_per_execution = 2}
+    for _, verb in ipairs{"fit", "evaluate", "predict"} do
+      assert.error_matches(function() larger[verb](larger, batches(6), {verbose = 0}) end,
+        verb .. ": 3 batches make no whole execution, which takes 4 batches %(2 steps on 2 "
+        .. "replicas%)")
+    end
+    -- five batches are an execution, and one that is left out
+    assert.equal(1, #larger:fit(batches(10), {verbose = 0}).history.loss)
+    assert.equal(2, larger.optimizer.iterations:item())
+  end)
+
   it("goes on where a backup was made", function()
     local command = require "spec.support.command"
     local folder = command.folder()

@@ -42,31 +42,78 @@ describe("row 176: memory that instances share", function()
     return sum
   end
 
+  -- Both sides of what travels with a header, 4 KiB, and of a chain's piece, 128 KiB.
+  local sizes <const> = {1, 3, 512, 1000, 1024, 1025, 1500, 32768, 32769, 70001, 163841, 300000}
+
   for _, split in ipairs{{2, 2}, {2, 4}, {3, 3}, {4, 4}} do
     local count <const>, replicas <const> = split[1], split[2]
     it(("adds from left to right: %d replicas on %d instances"):format(replicas, count), function()
-      local out = in_every_way([[
-        local sizes <const> = {3, 1000, 1500, 70001, 300000}
-        local f = ipu.func(function(a, b, c, d, e)
+      local out = in_every_way("local sizes <const> = {" .. table.concat(sizes, ",") .. "}\n" .. [[
+        local f = ipu.func(function(...)
           local share = 0.1 * ipu.cast(ipu.replication_index() + 1, "float32")
-          local function sum(x) return ipu.cross_replica_sum(x * share) end
-          return sum(a), sum(b), sum(c), sum(d), sum(e)
+          local sums = {...}
+          for i, x in ipairs(sums) do sums[i] = ipu.cross_replica_sum(x * share) end
+          return table.unpack(sums)
         end)
         local xs = {}
         for i, n in ipairs(sizes) do xs[i] = ipu.arange(n, {dtype = "float32"}) end
         for _ = 1, 3 do
           local sums = {strategy:run(f, xs)}
           for i, n in ipairs(sizes) do
-            local s = sums[i]
-            say(n, string.format("%a", s[n]:item()), distributed.allgather(s[n])[count]:item() == s[n]:item())
+            local s, want = sums[i], nil
+            for g = 0, strategy.num_replicas_in_sync - 1 do
+              local part = xs[i] * (0.1 * ipu.tensor(g + 1.0))
+              want = want and want + part or part
+            end
+            local fine = ipu.cast(ipu.reduce_all(ipu.equal(s, want)), "float32")
+            say(n, string.format("%a", s[n]:item()), distributed.allreduce(fine, "SUM"):item())
           end
         end
       ]], {count = count, replicas = replicas})
       local want = {}
-      for _, n in ipairs{3, 1000, 1500, 70001, 300000} do
-        want[#want + 1] = string.format("%d\t%a\ttrue\n", n, sum_of(n - 1, replicas))
+      for _, n in ipairs(sizes) do
+        want[#want + 1] = string.format("%d\t%a\t%.1f\n", n, sum_of(n - 1, replicas), count)
       end
       assert.equal(table.concat(want):rep(3), out)
+    end)
+  end
+
+  -- Ctrl-C comes to one instance alone, while the program runs and no Lua code of it.
+  for _, elements in ipairs{4, 2000, 100000} do
+    it("ends a loop in the same iteration on all, with sums of " .. elements, function()
+      for which = 0, 2, 2 do
+        for _, env in ipairs{ways[1], ways[2]} do
+          local result = processes.together{count = 3, env = env, script = processes.script(begin
+            .. "local elements <const>, which <const> = " .. elements .. "," .. which .. [[
+
+            local own <const> = math.tointeger(assert(io.open("/proc/self/stat")):read("n"))
+            local steps, x = ipu.Variable(0.0), ipu.ones{elements}
+            local press = ipu.host_callback(function(v)
+              if me == which then os.execute("(sleep 0.2; kill -INT " .. own .. ") &") end
+              return v
+            end, {outputs = {{{}, "float32"}}})
+            local f = ipu.func(function()
+              return ipu.loops.repeat_n(1000000, function(s)
+                steps:assign_add(1)
+                local one = ipu.cond(ipu.equal(steps, 3), function() return press(steps) end,
+                  function() return steps:read_value() end)
+                return s + ipu.reduce_max(ipu.cross_replica_sum(x * one))
+              end, {0.0})
+            end)
+            local g = ipu.func(function()
+              return ipu.loops.repeat_n(9, function(s)
+                return s + ipu.reduce_max(ipu.cross_replica_sum(x))
+              end, {0.0})
+            end)
+            local _, problem = pcall(strategy.run, strategy, f)
+            local all = distributed.allgather(steps:read_value())
+            say(problem:match("interrupted!$"), ipu.reduce_all(ipu.equal(all, all[1])):item())
+            say(strategy:run(g)) -- goes on: nine times the sum of three
+          ]])}
+          assert.equal("interrupted!\ttrue\n27.0\n", result.out, result.err)
+          assert.equal(0, result.status, result.err)
+        end
+      end
     end)
   end
 
@@ -209,6 +256,54 @@ describe("row 176: memory that instances share", function()
       assert.equal(large:rep(12) .. "gather\n", result.out)
       assert.is_true(large == "chain " or i == 1 and large == "shared ", large)
     end
+  end)
+
+  -- Instance 0 gives back the memory of a first program, the others of a second one. A third
+  -- program then has another place on each. Its values are 1, 2 and 3 times x.
+  it("reads the values of each instance where that one has them", function()
+    local out = in_every_way([[
+      local function new()
+        local f = ipu.func(function(x)
+          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
+        end)
+        return function(x) return strategy:run(f, {x}) end
+      end
+      local programs = {new(), new()}
+      for i, run in ipairs(programs) do run(ipu.full({50000}, 100.0 * i)) end
+      programs[me == 0 and 1 or 2] = false
+      collectgarbage()
+      collectgarbage()
+      local run = new()
+      for i = 1, 3 do
+        local sum = run(ipu.full({50000}, 1.0 * i))
+        say(ipu.reduce_min(sum):item(), ipu.reduce_max(sum):item())
+      end
+    ]], {count = 3, replicas = 3})
+    assert.equal("6.0\t6.0\n12.0\t12.0\n18.0\t18.0\n", out)
+  end)
+
+  -- A sum of 3.2 MB takes twice as much, and a window has 32 MiB. On instance 0 five programs leave
+  -- no room for a sixth.
+  it("sends what one instance has no room for", function()
+    local out = in_every_way([[
+      local function new()
+        local f = ipu.func(function(x)
+          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
+        end)
+        return function(x) return strategy:run(f, {x}) end
+      end
+      local kept = {}
+      for i = 1, 5 do
+        kept[i] = new()
+        kept[i](ipu.full({800000}, 100.0))
+      end
+      if me ~= 0 then kept = {} end
+      collectgarbage()
+      collectgarbage()
+      local sum = new()(ipu.ones{800000})
+      say(ipu.reduce_min(sum):item(), ipu.reduce_max(sum):item(), #kept)
+    ]], {count = 3, replicas = 3})
+    assert.equal("6.0\t6.0\t5\n", out)
   end)
 
   it("tells of instances that come to different meetings, as messages do", function()

@@ -209,6 +209,55 @@ describe("row 176: PopDistStrategy", function()
     assert.truthy(result.err:find("on 1: [^\n]*fit: the dataset has no batches"), result.err)
     assert.equal(0, result.status, result.err)
   end)
+  it("is told on all of an error in the data of one, and goes on where that is caught", function()
+    local result = run(begin .. [[
+      local model = keras.Sequential{layers.Dense{1, input_shape = {1}}}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      local function rows(wrong)
+        return ipu.data.from_generator(function()
+          local i = 0
+          return function()
+            i = i + 1
+            if wrong and me == 1 and i == 5 then error("no more plums") end
+            if i <= 8 then return ipu.ones{1} * (i + me), ipu.ones{1} end
+          end
+        end, {"float32", "float32"}, {{1}, {1}}):batch(2, {drop_remainder = true})
+      end
+      for _, verb in ipairs{"fit", "evaluate"} do
+        local _, problem = pcall(model[verb], model, rows(true), {verbose = 0})
+        io.stderr:write("on ", me, ": ", problem, "\n")
+      end
+      say(model.optimizer.iterations:item(), #model:fit(rows(), {verbose = 0}).history.loss)
+      say(model.optimizer.iterations:item())
+    ]])
+    assert.equal("2\t1\n6\n", result.out, result.err)
+    for _, verb in ipairs{"fit", "evaluate"} do
+      assert.truthy(result.err:find("on 0: [^\n]*" .. verb .. ": instance 1: [^\n]*plums"),
+        result.err)
+    end
+    assert.truthy(result.err:find("on 1: [^\n]*no more plums"), result.err)
+    assert.equal(0, result.status, result.err)
+  end)
+  -- 1, 2, 3 and 4 on the replicas, in a layer that is called while a model is made or traced.
+  it("has metrics of layers for the data of all replicas", function()
+    local out = in_every_split(begin .. [[
+      local Tells = layers.Layer:extend("Tells")
+      function Tells:call(x)
+        self:add_metric(ipu.reduce_max(x), {name = "largest"})
+        return x
+      end
+      local ds = strategy:experimental_distribute_dataset(
+        ipu.data.from_tensor_slices{ipu.tensor{{1.0}, {2.0}, {3.0}, {4.0}}, ipu.ones{4, 1}}:batch(4,
+          {drop_remainder = true}))
+      for _, first in ipairs{layers.InputLayer{input_shape = {1}}, layers.Activation("linear")} do
+        local model = keras.Sequential{first, Tells(), layers.Dense{1}}
+        model:compile{loss = "mse", optimizer = "sgd"}
+        say(model:fit(ds, {verbose = 0}).history.largest[1])
+        say(model:evaluate(ds, {verbose = 0, return_dict = true}).largest)
+      end
+    ]])
+    assert.equal(("2.5\n"):rep(4), out)
+  end)
   it("stops on all after the step in which one was asked to end while it waited for a command",
     function()
       local result = run(begin .. [[

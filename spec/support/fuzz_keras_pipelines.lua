@@ -54,6 +54,8 @@ local function random_plan(random)
     frozen = random() < 0.2, twice = random() < 0.3, runs = 1 + below(random, 2),
   }
   for i = 1, 3 + below(random, 4) do plan.kinds[i] = 1 + below(random, #kinds) end
+  plan.recurrent = random() < 0.3 and pick(random, {"LSTM", "GRU", "SimpleRNN"}) or nil
+  plan.replicas = random() < 0.3 and 2 or 1
   return plan
 end
 
@@ -72,12 +74,17 @@ local function model_of(plan)
     if plan.frozen and i == 2 then list[i].trainable = false end
   end
   list[#list + 1] = layers.Dense{2, kernel_initializer = started(77)}
+  if plan.recurrent then
+    table.insert(list, 1, layers[plan.recurrent]{5, kernel_initializer = started(78),
+      dropout = 0.25, return_sequences = true})
+    table.insert(list, 2, layers.LSTM{6, kernel_initializer = started(79)})
+  end
   if not plan.functional then
     local m = keras.Sequential(list)
-    m:build{-1, 6}
+    m:build(plan.recurrent and {-1, 3, 6} or {-1, 6})
     return m, #list
   end
-  local input = keras.Input{shape = {6}}
+  local input = keras.Input{shape = plan.recurrent and {3, 6} or {6}}
   local h = input
   for _, layer in ipairs(list) do h = layer(h) end
   return keras.Model{inputs = input, outputs = h}, #list
@@ -102,7 +109,7 @@ local function sequence(random, n, stages)
 end
 
 local function random_way(random, plan)
-  local n = #plan.kinds + 1
+  local n = #plan.kinds + 1 + (plan.recurrent and 2 or 0)
   local stages = 2 + below(random, math.min(3, n - 1))
   local schedule = pick(random, {"Grouped", "Interleaved", "Sequential", "OneFOneB"})
   local way = {stages = sequence(random, n, stages), recompute = random() < 0.4, options = {
@@ -164,9 +171,10 @@ local function train(plan, way)
   end
   m:compile{loss = "mse", optimizer = optimizers[plan.optimizer](), metrics = {"mae"},
     steps_per_execution = 8 * plan.runs}
-  local x = ipu.random.normal({64 * plan.runs, 6}, {seed = 1})
-  local y = ipu.random.normal({64 * plan.runs, 2}, {seed = 2})
-  local weights = plan.weighted and ipu.random.uniform({64 * plan.runs}, {seed = 3}) or nil
+  local rows <const> = 64 * plan.runs * plan.replicas
+  local x = ipu.random.normal(plan.recurrent and {rows, 3, 6} or {rows, 6}, {seed = 1})
+  local y = ipu.random.normal({rows, 2}, {seed = 2})
+  local weights = plan.weighted and ipu.random.uniform({rows}, {seed = 3}) or nil
   local lines = {}
   for _ = 1, plan.twice and 2 or 1 do
     local h = m:fit{x = x, y = y, batch_size = 4, epochs = plan.epochs, verbose = 0,
@@ -186,8 +194,9 @@ local function configured(plan, way)
   for _, s in ipairs(way.stages or {0}) do highest = math.max(highest, s) end
   if way.options and way.options.device_mapping then highest = 0 end
   while n < highest + 1 do n = n * 2 end
-  local _ <close> = pipelines.device(n, {allow_recompute = way.recompute or false})
-  local _ <close> = ipu.IPUStrategy():scope()
+  local _ <close> = pipelines.device(n * plan.replicas, {allow_recompute = way.recompute or false})
+  local strategy = plan.replicas > 1 and ipu.PopDistStrategy() or ipu.IPUStrategy()
+  local _ <close> = strategy:scope()
   return train(plan, way)
 end
 

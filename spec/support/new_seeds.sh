@@ -23,4 +23,5 @@ cd "$top" || exit 1
 run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 350
 run "$BUILD/ipulua" spec/support/price_programs.lua "$1" 7000 values
 run "$BUILD/ipulua" spec/support/example_prices.lua
+run env IPULUA="$BUILD/ipulua" "$BUILD/ipulua" spec/support/all_splits.lua "$1" 20
 exit $bad

@@ -13,7 +13,7 @@ for launcher in openmpi mpich; do
     echo "$launcher is not installed"
     continue
   fi
-  for spec in spec/processes/{training,shared,launch,mpi}_spec.lua; do
+  for spec in spec/processes/{training,shared,launch,mpi,splits}_spec.lua; do
     LAUNCHER=$launcher busted --lua="$IPULUA" -o spec/support/output.lua "$spec" >"$output" 2>&1 </dev/null
     status=$?
     counts=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$output" | tail -n 1)

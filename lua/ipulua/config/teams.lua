@@ -49,14 +49,16 @@ end
 local shared_meta = {__close = function(_, problem)
   local list = sharing
   sharing = nil
-  if problem == nil then instances.share(list) end
+  if problem ~= nil then return end
+  instances.share(list)
+  for _, begin in ipairs(list.begins) do begin() end
 end}
 
 ---To be closed: variables that are made until then take instance 0's values in one message.
 ---@return table? closable nil where there is nobody to tell, or somebody collects them already
 function teams.share_together()
   if sharing or not core.here().team or not instances.are_several() then return nil end
-  sharing = {}
+  sharing = {begins = {}}
   return setmetatable({}, shared_meta)
 end
 
@@ -84,15 +86,22 @@ local combine <const> = {
 }
 
 ---Outside of programs the variable is read as this combination of all replicas' values. make()
----gives the variable that holds it.
+---gives the variable that holds it, and a function that gives it v's value.
 ---@param v userdata
 ---@param how "SUM"|"MEAN"|"ONLY_FIRST_REPLICA"
----@param make fun(): userdata
+---@param make fun(): userdata, fun()
 function teams.aggregate(v, how, make)
   if not core.here().team then return end
-  local of = make()
-  core.set_aggregate(v, of, how == "SUM")
-  if how == "SUM" and instances.are_several() and not instances.is_first() then core.set_zero(v) end
+  local of, copy = make()
+  -- Of a sum only the first replica has the value. A common message brings it to all before that.
+  local function begin()
+    copy()
+    core.set_aggregate(v, of, how == "SUM")
+    if how == "SUM" and instances.are_several() and not instances.is_first() then
+      core.set_zero(v)
+    end
+  end
+  if sharing then table.insert(sharing.begins, begin) else begin() end
   local entry = {variable = v, aggregate = of, how = how}
   aggregated[core.variable_identity(v)] = entry
   v.replicated = entry -- lives as long as the variable does

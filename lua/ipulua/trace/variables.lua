@@ -66,8 +66,8 @@ local function aggregate(v, a, value)
   teams.aggregate(v, a.aggregation, function()
     local of = core.new_variable(v.name .. "/" .. a.aggregation:lower(), value.dtype, value.shape,
       false)
-    core.set_variable(of, v)
-    return of
+    -- a layer's metric is made while it is traced
+    return of, function() tracing.outside(core.set_variable, of, v) end
   end)
 end
 

@@ -104,19 +104,22 @@ local function least(model, who, all)
 end
 
 ---The number of steps that all instances make, from find() on each of them. A value that a script
----states must be the same; of a value that follows from the data the least holds.
+---states must be the same; of a value that follows from the data the least holds. The second result
+---is whether the last batch of any instance may be smaller, so that its data may end before that.
 ---@param model Model
 ---@param who string
----@param o table {steps = what the script states, steps_name}
+---@param o table {steps = what the script states, steps_name, may_end_smaller}
 ---@param find fun(): integer
----@return integer
+---@return integer? steps, boolean? may_end
 function together.total(model, who, o, find)
   if not together.is_one_of_several(model) then return find() end
   local ok, total = pcall(find)
   local own = {stated = o.steps ~= nil, total = ok and total or nil,
-    problem = not ok and words_of(total) or nil}
+    may_end = o.may_end_smaller or nil, problem = not ok and words_of(total) or nil}
   local all = instances.exchange(who, who, own)
   raise_first(who, all, total)
+  local may_end = false
+  for _, each in ipairs(all) do may_end = may_end or each.may_end == true end
   for _, each in ipairs(all) do
     -- it is unknown on all instances
     if each.total == nil and not differ(all, "total") then return nil end
@@ -130,24 +133,31 @@ function together.total(model, who, o, find)
     blame.error(string.format("%s: '%s' must be the same on all instances; it is %s", who,
       o.steps_name, describe(all)), "value")
   end
-  return all[1].stated and total or least(model, who, all)
+  return all[1].stated and total or least(model, who, all), may_end
 end
 
 local told_end = setmetatable({}, {__mode = "k"})
 
----Whether the data of any instance have ended, if the number of batches was unknown.
+---Whether the data of any instance have ended, if the number of batches was unknown. An error of
+---reading them is everybody's.
 ---@param model Model
 ---@param who string
 ---@param ended boolean
+---@param problem any? the error on this instance
 ---@return boolean
-function together.has_ended(model, who, ended)
-  if not together.is_one_of_several(model) then return ended end
-  local flags = instances.exchange("ended", who, ended and 1 or 0)
-  local first, count = nil, 0
-  for q, each in ipairs(flags) do
-    if each == 1 then first, count = first or q - 1, count + 1 end
+function together.has_ended(model, who, ended, problem)
+  if not together.is_one_of_several(model) then
+    if problem ~= nil then error(problem, 0) end
+    return ended
   end
-  if first and count < #flags and instances.is_first() and not told_end[model] then
+  local own = {ended = ended, problem = problem ~= nil and words_of(problem) or nil}
+  local all = instances.exchange("ended", who, own)
+  raise_first(who, all, problem)
+  local first, count = nil, 0
+  for q, each in ipairs(all) do
+    if each.ended then first, count = first or q - 1, count + 1 end
+  end
+  if first and count < #all and instances.is_first() and not told_end[model] then
     told_end[model] = true
     log.warn("%s: the data of instance %d have ended; the epoch ends on all, and what others have "
       .. "more is left out", who, first)

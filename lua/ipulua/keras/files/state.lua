@@ -134,14 +134,17 @@ local function save_replicas(model, run, place, data, tensors)
     for r, value in ipairs(values[i]) do crcs[i][r] = core.crc_of_tensor(value) end
   end
   local all = instances.exchange("backup", "BackupAndRestore", {crcs = crcs,
-    place = place:totable()})
+    place = place:totable(), stopped = data.stopped})
   for i, name in ipairs(names) do
     if core.is_aggregated(list[name]) or not all_equal(all, i) then
       tensors["all/" .. name] = gathered(name, values[i])
     end
   end
   data.places = {}
-  for q, each in ipairs(all) do data.places[q] = each.place end
+  for q, each in ipairs(all) do
+    data.places[q] = each.place
+    data.stopped = data.stopped or each.stopped -- a callback of one instance stops all
+  end
   data.local_replicas, data.distributed = run.replicas, run.is_distributed
 end
 
@@ -169,12 +172,12 @@ local function replicas_of(model, run, tensors)
   for name, v in pairs(of_replicas(model)) do
     local all = tensors["all/" .. name]
     if all then
-      local values = {}
+      local values, count = {}, instances.count() * run.replicas
+      if count ~= all.shape[1] then
+        blame.error(string.format("BackupAndRestore: the backup is of %d replicas, these are %d",
+          all.shape[1], count), "value")
+      end
       for r = 1, run.replicas do
-        if first + r > all.shape[1] then
-          blame.error(string.format("BackupAndRestore: the backup is of %d replicas, these are %d",
-            all.shape[1], instances.count() * run.replicas), "value")
-        end
         values[r] = weights.fitted("BackupAndRestore", name, v, all[first + r])
       end
       found[v] = values

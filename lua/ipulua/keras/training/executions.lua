@@ -3,6 +3,7 @@
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
 local Dataset = require "ipulua.data.dataset"
 local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
@@ -89,9 +90,20 @@ local function leave_smaller_out(model, run, rows)
   run.entry.infeed.queue:take_smaller()
 end
 
+-- Whole batches that are no execution. A prediction leaves no sample out, and an epoch needs one.
+local function refuse_fewer(run, waiting, done)
+  local wanted <const> = run.per_execution * run.replicas
+  blame.error(string.format("%s: %s %s no whole execution, which takes %s (%s on %s); give a "
+    .. "number of batches that %d divides", run.who,
+    counted(done * run.replicas + waiting, "batch", "batches"),
+    done * run.replicas + waiting == 1 and "makes" or "make", counted(wanted, "batch", "batches"),
+    counted(run.per_execution, "step"), counted(run.replicas, "replica"), wanted), "value")
+end
+
 -- Fewer whole batches than an execution takes.
 local function of_fewer(model, run, waiting, done)
   if not run.takes_remainder then
+    if run.prefix == "predict" or done == 0 then refuse_fewer(run, waiting, done) end
     feeding.say_left_out(model, run.who, waiting, 0)
     run.entry.infeed.queue:leave_out()
     return nil

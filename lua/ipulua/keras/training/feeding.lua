@@ -416,15 +416,17 @@ end
 
 ---The number of steps of an epoch on each replica (nil: as many as the dataset turns out to have).
 ---The second result is how many of these an execution makes. A smaller batch is a step where it can
----be taken. model: whose instances agree, nil where this one is alone.
+---be taken. model: whose instances agree, nil where this one is alone. The third result is whether
+---the data of one of several instances may end before that many steps.
 ---@param who string
 ---@param feed Feed
 ---@param o table {steps, steps_name, steps_per_execution, replicas, takes_remainder, quiet, model}
----@return integer? steps, integer steps_per_execution
+---@return integer? steps, integer steps_per_execution, boolean? may_end
 function feeding.count_steps(who, feed, o)
   local function find() return total_of(who, feed, o) end
-  local total
-  if o.model then total = together.total(o.model, who, o, find) else total = find() end
+  local total, may_end
+  o.may_end_smaller = rawget(feed.dataset, "gathered") ~= nil
+  if o.model then total, may_end = together.total(o.model, who, o, find) else total = find() end
   if total == nil then return nil, o.steps_per_execution end
   o.quiet = o.quiet or o.model and not together.is_speaker(o.model)
   local steps = total // o.replicas
@@ -439,7 +441,8 @@ function feeding.count_steps(who, feed, o)
   end
   local may_end_smaller = not o.steps and o.takes_remainder and rawget(feed.dataset, "gathered")
   local whole = whole_batches(feed)
-  return steps, fit_execution(who, o, steps, may_end_smaller and (whole or steps - 1) or nil)
+  return steps, fit_execution(who, o, steps, may_end_smaller and (whole or steps - 1) or nil),
+    may_end
 end
 
 ---An error when a dataset ends before a run's epochs do.

@@ -64,7 +64,7 @@ local function plan(self, a, feed)
   local takes_remainder = feeding.takes_remainder(self, false)
   feeding.check_shapes("fit", self, feed, takes_remainder)
   feeding.tell_remainder(self, "fit", feed, takes_remainder)
-  local count, per_execution = feeding.count_steps("fit", feed,
+  local count, per_execution, may_end = feeding.count_steps("fit", feed,
     {steps = a.steps_per_epoch, steps_name = "steps_per_epoch", takes_remainder = takes_remainder,
     steps_per_execution = self.steps_per_execution, replicas = replicas, model = self})
   local accumulation = assignment.accumulation(self)
@@ -73,8 +73,8 @@ local function plan(self, a, feed)
   local run = runs.new{
     who = "fit", dataset = feed.dataset, asked = a.steps_per_epoch ~= nil,
     takes_remainder = takes_remainder, wanted_per_execution = self.steps_per_execution,
-    steps = count, per_execution = per_execution, prefix = "train", batch_size = feed.batch_size,
-    replicas = replicas,
+    steps = count, may_end = may_end, per_execution = per_execution, prefix = "train",
+    batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),
     recreates = a.steps_per_epoch == nil
       or feed.batches == a.steps_per_epoch and not feed.goes_on,

@@ -31,6 +31,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field who string what the script called
 ---@field dataset Dataset
 ---@field steps integer? of an epoch, on each replica; nil: as many as the dataset turns out to have
+---@field may_end boolean? whether the data of one of several instances may end before them
 ---@field asked boolean? these steps are what the script asked for
 ---@field takes_remainder boolean whether a smaller batch at the end is a step
 ---@field may_shorten boolean? whether the last execution may have fewer steps
@@ -116,14 +117,15 @@ function runs.begin(model, who, mode, a, take)
   feeding.check_shapes(who, model, feed, takes_remainder)
   if mode == "predict" then feeding.check_all_taken(who, feed, takes_remainder)
   else feeding.tell_remainder(model, who, feed, takes_remainder) end
-  local count, per_execution = feeding.count_steps(who, feed,
+  local count, per_execution, may_end = feeding.count_steps(who, feed,
     {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
     steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
     quiet = progress.verbosity(a.verbose) == 0, model = mode ~= "predict" and model or nil})
   pipelined.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
-    per_execution = per_execution, prefix = mode, takes_remainder = takes_remainder,
+    may_end = may_end, per_execution = per_execution, prefix = mode,
+    takes_remainder = takes_remainder,
     batch_size = feed.batch_size, wanted_per_execution = model.steps_per_execution or 1,
     replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
   local function check() feeding.check_enough(who, feed, run) end
@@ -200,10 +202,15 @@ local function is_interrupted(model, run)
   return together.interrupted(model, run.who)
 end
 
--- Whether the data have ended; with several instances, whether any instance's have.
-local function has_ended(model, run, execution)
-  if run.steps or run.prefix == "predict" then return not execution end
-  return together.has_ended(model, run.who, not execution)
+-- The next execution, nil if the data of any instance have ended. If the number of steps is not
+-- known for sure, instances wait for each other here, and an error on one is everybody's.
+local function next_execution(model, run, done)
+  local is_sure <const> = run.steps and not run.may_end
+  if is_sure or run.prefix == "predict" then return executions.next(model, run, done) end
+  local ok, execution = blame.pcall(executions.next, model, run, done)
+  if not ok and is_cancelled(execution) then error(execution, 0) end
+  local ended = together.has_ended(model, run.who, not execution, not ok and execution or nil)
+  return not ended and execution or nil
 end
 
 ---Runs the executions of an epoch.
@@ -216,9 +223,9 @@ function runs.epoch(model, run)
   local latest = run.latest or {}
   while not run.steps or run.made < run.steps do
     local done, more = run.made, nil
-    local ok, result = blame.pcall(executions.next, model, run, done)
+    local ok, result = blame.pcall(next_execution, model, run, done)
     local execution = result
-    if ok and has_ended(model, run, execution) then break end
+    if ok and not execution then break end
     if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then
