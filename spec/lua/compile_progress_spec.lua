@@ -3,7 +3,7 @@
 local compile_progress = require "ipulua.machine.compile_progress"
 local config = require "ipulua.config"
 local ipu = require "ipulua"
-local terminal = require "ipulua.base.terminal"
+local terminal = require "ipulua.base.text.terminal"
 
 describe("the progress of a compilation", function()
   local text, flag

@@ -196,7 +196,8 @@ describe("plain tables and tensors print as", function()
       "test_batch ends 1 {loss = …} {samples = 4, step_first = 0, step_last = 1}",
       "test ends {loss = …}",
       "predict begins {}", "predict_batch begins 0 {}",
-      "predict_batch ends 1 {} {samples = 4, step_first = 0, step_last = 1}",
+      "predict_batch ends 1 {outputs = tensor(float32[4, 1])} "
+        .. "{samples = 4, step_first = 0, step_last = 1}",
       "predict ends {}",
     }, runs_of(false))
     assert.same({

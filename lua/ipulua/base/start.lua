@@ -4,7 +4,7 @@
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"
-local terminal = require "ipulua.base.terminal"
+local terminal = require "ipulua.base.text.terminal"
 
 local options = core.options()
 

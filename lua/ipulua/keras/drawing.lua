@@ -6,8 +6,8 @@ local core = require "ipulua.core"
 local describe = require "ipulua.keras.models.describe"
 local functional = require "ipulua.keras.models.functional"
 local summary = require "ipulua.keras.models.summary"
-local text_columns = require "ipulua.base.text_columns"
-local xml = require "ipulua.base.xml"
+local text_columns = require "ipulua.base.text.columns"
+local xml = require "ipulua.base.text.xml"
 
 local Model <const> = require "ipulua.keras.models".Model
 

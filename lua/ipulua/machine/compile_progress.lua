@@ -4,7 +4,7 @@
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local func = require "ipulua.trace.func"
-local terminal = require "ipulua.base.terminal"
+local terminal = require "ipulua.base.text.terminal"
 
 -- In seconds, for `auto`: the age of a compilation at which its line appears, and at which the line
 -- stays.
@@ -34,7 +34,7 @@ local function age() return core.epoch() - state.start end
 -- cut, then the end.
 local function draw(percent, doing)
   if not state.always and age() < compile_progress.appears then return end
-  local text_columns = require "ipulua.base.text_columns" -- unnecessary if nothing is drawn
+  local text_columns = require "ipulua.base.text.columns" -- unnecessary if nothing is drawn
   local full = percent * width // 100
   local rest = string.format("' [%s%s] %3d%% %-8s [%.1f s]", ("="):rep(full),
     ("."):rep(width - full), percent, doing, age())

@@ -3,7 +3,7 @@
 -- ends for all IPUs together.
 
 local counted = require "ipulua.base.counted"
-local xml = require "ipulua.base.xml"
+local xml = require "ipulua.base.text.xml"
 
 local drawing = {}
 

@@ -442,7 +442,7 @@ function help.show(x, text)
   local lines = help.lines(x, text)
     or is_word and {("no name and no first sentence has \"%s\" in it"):format(x)}
   if not lines then return false end
-  local columns = math.min(require "ipulua.base.terminal".columns(), 120)
+  local columns = math.min(require "ipulua.base.text.terminal".columns(), 120)
   for i, line in ipairs(joined(lines)) do
     local is_sentence = i > 1 and not line:find("^ ")
     print(wrapped(line, columns, is_sentence and "" or "    "))

@@ -1,7 +1,7 @@
 -- Every text is written out: what a person sees is the contract.
 
 local progress = require "ipulua.keras.training.progress"
-local terminal = require "ipulua.base.terminal"
+local terminal = require "ipulua.base.text.terminal"
 
 -- A bar that writes into a list, and a clock that is set by hand.
 local function new_bar(options)

@@ -1,5 +1,5 @@
 local summary = require "ipulua.keras.models.summary"
-local text_columns = require "ipulua.base.text_columns"
+local text_columns = require "ipulua.base.text.columns"
 
 local function mlp()
   return {

@@ -3,7 +3,7 @@
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
-local xml = require "ipulua.base.xml"
+local xml = require "ipulua.base.text.xml"
 
 local curves = {}
 

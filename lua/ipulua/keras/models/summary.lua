@@ -15,8 +15,8 @@
 -- prints as `?`: a summary never fails. With connected_to in a row (or functional = true) there is
 -- a column for it.
 
-local terminal = require "ipulua.base.terminal"
-local text_columns = require "ipulua.base.text_columns"
+local terminal = require "ipulua.base.text.terminal"
+local text_columns = require "ipulua.base.text.columns"
 
 local summary = {}
 

@@ -15,8 +15,8 @@ local counted = require "ipulua.base.counted"
 local json = require "ipulua.base.json"
 local log = require "ipulua.base.log"
 local plain = require "ipulua.base.plain"
-local terminal = require "ipulua.base.terminal"
-local text_columns = require "ipulua.base.text_columns"
+local terminal = require "ipulua.base.text.terminal"
+local text_columns = require "ipulua.base.text.columns"
 
 local progress = {}
 
