@@ -88,10 +88,10 @@ Cost cost_gather(const Target *t, Dtype d, int64_t rows, int64_t width, int64_t 
     Cost fewer = gather_by(t, d, rows, indices, q);
     if (cost_cycles(&fewer) < cost_cycles(&c)) c = fewer;
   }
-  if (p.columns * 2 > (double)t->tiles) {
+  bool inlined = indices <= INLINED_SLICES, wide = p.columns * 2 > (double)t->tiles;
+  if (inlined || wide) {
     Cost sliced = slice_by(t, indices, p);
-    bool inlined = indices <= INLINED_SLICES && cost_cycles(&sliced) < cost_cycles(&c);
-    if (inlined || is_far_better(&sliced, &c)) c = sliced;
+    if (inlined ? cost_cycles(&sliced) < cost_cycles(&c) : is_far_better(&sliced, &c)) c = sliced;
   }
   if (p.by_rows) return c;
   other.by_rows = true; /* pays where columns leave no tiles to divide the lookups */
