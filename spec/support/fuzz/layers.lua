@@ -4,6 +4,7 @@
 local ipu = require "ipulua"
 local calls = require "spec.support.fuzz.calls"
 local examples = require "spec.support.keras_layers"
+local seeded = require "ipulua.keras.base.seeded"
 
 local layers = {family = "layers", names = {}}
 local classes <const> = examples.classes()
@@ -115,7 +116,10 @@ local function try(name, shapes)
   weights = random_weights(layer)
   return {
     name = name, inputs = inputs, weights = weights, f = f,
-      reset = function() layer:set_weights(weights) end,
+      reset = function()
+        layer:set_weights(weights)
+        seeded.set_turns(layer, nil) -- it draws from its seed's beginning
+      end,
     about = {o = config_of(layer), weight_names = names_of(layer), training = training,
       call = sample.call and not sample.inputs and "own" or nil},
     source = ("keras.layers.%s on %s"):format(name, ipu.json.encode(shapes)),
