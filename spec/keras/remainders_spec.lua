@@ -256,7 +256,10 @@ describe("a last batch that is smaller", function()
         .. "replicas%)")
     end
     -- five batches are an execution, and one that is left out
-    assert.equal(1, #larger:fit(batches(10), {verbose = 0}).history.loss)
+    local said = log.capture("warn", function()
+      assert.equal(1, #larger:fit(batches(10), {verbose = 0}).history.loss)
+    end)
+    assert.matches("fit: 1 batch at the end is left out", said[1])
     assert.equal(2, larger.optimizer.iterations:item())
   end)
 
