@@ -84,9 +84,10 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
 
 int64_t bind_counter_value(lua_State *L, bool fixed) {
   State *s = bind_state(L);
-  int64_t value = first_value(L, s, fixed) + s->run_number - 1;
+  /* Counters wrap around, as those of programs do. */
+  uint64_t value = (uint64_t)first_value(L, s, fixed) + (uint64_t)s->run_number - 1;
   s->counters_made++;
-  return value;
+  return (int64_t)value;
 }
 
 /* (number | nil, whether a seed fixes draws all the same) → the former ones: eager draws belong to
@@ -95,7 +96,7 @@ static int set_run_number(lua_State *L) {
   State *s = bind_state(L);
   int64_t former = s->run_number;
   bool stay = s->seeded_stay;
-  s->run_number = lua_isnoneornil(L, 1) ? 0 : luaL_checkinteger(L, 1) + 1;
+  s->run_number = lua_isnoneornil(L, 1) ? 0 : (int64_t)((uint64_t)luaL_checkinteger(L, 1) + 1);
   s->seeded_stay = lua_toboolean(L, 2);
   if (former) lua_pushinteger(L, former - 1);
   else lua_pushnil(L);
