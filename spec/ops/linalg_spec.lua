@@ -219,6 +219,18 @@ describe("linear algebra", function()
     close(ipu.matmul(ipu.matmul(p, low), p), p, 1e-10)
   end)
 
+  it("expm of magnitudes whose squarings settle early", function()
+    -- e^-1000 is 0 in float64, e^1000 infinite, and infinity times 0 is NaN
+    for value, wanted in pairs{[-1e3] = 0, [-1e300] = 0, [1e3] = math.huge} do
+      local x = ipu.tensor({{value}}, {dtype = "float64"})
+      assert.equal(wanted, linalg.expm(x)[1][1]:item())
+    end
+    for _, value in ipairs{math.huge, -math.huge, 0 / 0} do
+      local y = linalg.expm(ipu.tensor({{value, 1}, {1, 1}}, {dtype = "float64"}))
+      assert.is_true(ipu.reduce_all(ipu.is_nan(y)):item())
+    end
+  end)
+
   it("exponentiates: rotations, large norms, what commutes", function()
     local angle <const> = 40
     local r = linalg.expm(ipu.tensor({{0, -angle}, {angle, 0}}, {dtype = "float64"}))

@@ -84,6 +84,17 @@ static void make_approximant(Lapack l, int64_t n, const Pieces *p) {
   add(n, p->temporary, p->v);
 }
 
+/* Whether more squarings change nothing: the matrix is its own square, as zeros and infinities are,
+ * or it is all NaN. */
+static bool is_settled(int64_t n, const double *squared, const double *before) {
+  bool same = true, lost = true;
+  for (int64_t i = 0; i < n * n && (same || lost); i++) {
+    same = same && squared[i] == before[i];
+    lost = lost && isnan(squared[i]);
+  }
+  return same || lost;
+}
+
 static int64_t exponentiate(const Batch *b, int64_t index, char *scratch) {
   int64_t n = matrix_cols(b->c->in_type[0]);
   Dtype d = b->c->in_type[0]->dtype;
@@ -102,8 +113,9 @@ static int64_t exponentiate(const Batch *b, int64_t index, char *scratch) {
   lapack_lu(b->lapack, n, p.v, p.pivot);
   lapack_lu_solve(b->lapack, false, n, n, p.v, p.pivot, p.u);
   double *y = p.u, *other = p.temporary;
-  for (int i = 0; i < count; i++) {
+  for (int i = 0, settled = 0; i < count && !settled; i++) {
     square(b->lapack, n, y, other);
+    settled = is_settled(n, other, y);
     double *before = y;
     y = other, other = before;
   }
