@@ -208,6 +208,9 @@ void bind_push_results(lua_State *L, Tensor **out, int count); /* a list; takes 
 /* Waits for the running job, if it uses v (NULL: for any job). Inside of the job's callbacks it
  * doesn't wait. */
 void bind_settle(lua_State *L, const Variable *v);
+/* Waits for a program that runs in the background with this queue. A function that feeds a program
+ * waits for none: there the queue holds what it held when it was asked. */
+void bind_settle_queue(lua_State *L, const Object *queue);
 /* Raises inside of a callback of a running program. */
 void bind_refuse_inside(lua_State *L, const char *what);
 /* Raises if a running job may change v. */

@@ -84,6 +84,11 @@ void bind_settle(lua_State *L, const Variable *v) {
   finish(j);
 }
 
+void bind_settle_queue(lua_State *L, const Object *queue) {
+  Job *j = bind_state(L)->job;
+  if (j && bind_job_uses(L, queue) && asker(j) == ASKED_BY_NOBODY) finish(j);
+}
+
 void bind_refuse_inside(lua_State *L, const char *what) {
   const State *s = bind_state(L);
   bind_settle(L, NULL);

@@ -111,9 +111,8 @@ static int count(lua_State *L) {
   return 2;
 }
 
-/* Waits for a program that is running with it. */
 static int settle(lua_State *L) {
-  if (bind_job_uses(L, (Object *)check(L))) bind_settle(L, NULL);
+  bind_settle_queue(L, (Object *)check(L));
   return 0;
 }
 
