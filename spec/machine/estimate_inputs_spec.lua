@@ -18,7 +18,7 @@ end
 describe("an estimate", function()
   before_each(ipu.reset_ipu_configuration)
 
-  it("of a model that runs eagerly is that of its compiled step", function()
+  it("of a model that runs eagerly equals the price of its compiled step", function()
     local eager = small{run_eagerly = true}
     for _, training in ipairs{true, false} do
       local e = ipu.estimate(eager, {batch_size = 8, training = training})

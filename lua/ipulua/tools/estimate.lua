@@ -108,13 +108,13 @@ local function check_count(f, given)
     .. "inputs = {{32, 784}}", counted(wanted, "value"), #given), "value")
 end
 
--- Inputs beside such a function are those of the model that it returns.
+-- Whether inputs beside f describe the model that it returns, since f takes nothing.
 local function takes_nothing(f)
   local wanted, more = func.parameters(f)
   return wanted == 0 and not more
 end
 
--- What a function gives that gets the inputs. A model would be priced as a program without ops.
+-- The results of a function of the inputs. A model would be priced as a program without ops.
 local function check_results(first, ...)
   if class.of(first) and class.of(first).is_model then
     blame.error("estimate: a function that returns a model takes nothing; 'inputs' are the model's",
