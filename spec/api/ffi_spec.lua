@@ -6,11 +6,12 @@ local build = command.ipulua:match("^(.*)/[^/]*$")
 local sanitized = command.ipulua:find("/build%-[at]san/") ~= nil
 local run_if = sanitized and pending or it
 
-local function session(section, env)
+local function session(section, env, script)
   env = env or {}
   env.LUA_PATH = "lua/?.lua;" .. build .. "/luajit/?.lua"
   env.IPULUA_LIBRARY = env.IPULUA_LIBRARY or build .. "/libipulua.so.0"
-  return command.run{"luajit", "spec/support/ffi_session.lua", section, env = env}
+  script = script or "spec/support/ffi_session.lua"
+  return command.run{"luajit", script, section, env = env}
 end
 
 describe("ipulua.ffi under LuaJIT #ffi", function()
@@ -33,6 +34,13 @@ describe("ipulua.ffi under LuaJIT #ffi", function()
       assert.truthy(r.out:find("done", 1, true))
     end)
   end
+
+  run_if("keeps apart what runs while it traces or takes results", function()
+    local r = session("", {MALLOC_PERTURB_ = "165"}, "spec/support/ffi_traces.lua")
+    assert.equal("", r.err)
+    assert.equal(0, r.status)
+    assert.equal("done\n", r.out)
+  end)
 
   run_if("refuses a library with another version of the interface", function()
     local folder = command.folder()

@@ -10,8 +10,8 @@ return function(base)
     base.as_tensor, base.as_value
   local tracing, set_tracing, is_open = base.tracing, base.set_tracing, base.is_open
   local builder_for, new_value, new_tensor = base.builder_for, base.new_value, base.new_tensor
-  local options_of, ints, note, hold, room = base.options_of, base.ints, base.note, base.hold,
-    base.room
+  local options_of, ints, note, hold = base.options_of, base.ints, base.note, base.hold
+  local room, received = base.room, base.received
 
   ---A variable keeps its value from one call of a function to the next.
   function ipu.variable(initial, options)
@@ -25,10 +25,17 @@ return function(base)
       Variable)
   end
 
-  function Variable:read()
+  -- A variable's value now, whatever is traced.
+  function base.value_of(variable)
     local out = ffi.new("ipu_tensor *[1]")
-    check(C.ipu_variable_read(context, self.p, out))
+    check(C.ipu_variable_read(context, variable.p, out))
     return new_tensor(out[0])
+  end
+
+  ---In a function being traced: its value there, whenever the function runs; else its value now.
+  function Variable:read()
+    local builder = builder_for("read", {})
+    return builder and as_value(self, nil, builder) or base.value_of(self)
   end
 
   ---In a function being traced: whenever it runs; else at once.
@@ -97,7 +104,11 @@ return function(base)
 
   -- As in Lua 5.4: a variable prints its value; a traced function's values have none yet.
   function Value:__tostring() return "<value of a traced function: " .. type_text(self) .. ">" end
-  function Variable:__tostring() return tostring(self:read()) end
+  function Variable:__tostring() return tostring(base.value_of(self)) end
+
+  local function refuse_inside()
+    raise("func: functions are not traced inside one another; call the plain function")
+  end
 
   -- The n results of a traced function. Each must be a value that a program can return.
   local function check_results(n, ...)
@@ -113,9 +124,6 @@ return function(base)
   local function results_of(...) return check_results(select("#", ...), ...) end
 
   local function trace(f, arguments)
-    if tracing() then
-      raise("func: functions are not traced inside one another; call the plain function")
-    end
     local out = ffi.new("ipu_builder *[1]")
     check(C.ipu_builder_new(context, out))
     local mine = ffi.gc(out[0], C.ipu_builder_free)
@@ -161,13 +169,13 @@ return function(base)
   end
 
   function Function:__call(...)
+    -- compiled already, it would run once, while the other is traced
+    if tracing() then refuse_inside() end
     local n = select("#", ...)
     local arguments, key, list = {}, {}, ffi.new("ipu_tensor *[?]", n + 1)
     for i = 1, n do
       local given = select(i, ...)
-      if is_value(given) then
-        raise("func: functions are not traced inside one another; call the plain function")
-      end
+      if is_value(given) then refuse_inside() end
       local t = as_tensor(given)
       arguments[i], list[i - 1] = t, t.p
       key[i] = t.dtype .. "[" .. table.concat(t.shape, ",") .. "]"
@@ -178,12 +186,11 @@ return function(base)
       compiled = trace(self.f, arguments)
       self.compiled[key] = compiled
     end
-    local out, most, count = room "ipu_tensor *"
-    check(C.ipu_function_call(compiled, list, n, out, most, count))
+    local mine = room "ipu_tensor *"
+    check(C.ipu_function_call(compiled, list, n, mine.out, mine.most, mine.count))
     hold(arguments)
-    local results = {}
-    for i = 1, count[0] do results[i] = new_tensor(out[i - 1]) end
-    return unpack(results, 1, count[0])
+    local results, count = received(mine, new_tensor)
+    return unpack(results, 1, count)
   end
 
   base.guarded = guarded

@@ -71,8 +71,9 @@ return function()
 
   local function check(status)
     if status == 0 then return end
+    local message = ffi.string(C.ipu_last_error(context)) -- before anything else calls the library
     ipu.last_code = ffi.string(C.ipu_status_name(status))
-    raise(ffi.string(C.ipu_last_error(context)))
+    raise(message)
   end
 
   -- Refuses an argument of another type, in words and at the caller's line.
@@ -99,12 +100,23 @@ return function()
   -- it, also in compiled code.
   local function hold(x) ipu._held = x.p or next(x) end
 
-  -- Room for the results of one call, which are taken before the next call.
+  -- Room for the results of one call. Nobody else has it until `received`, since a finaliser that
+  -- calls ops may run at any allocation.
   local max_results = 4096
-  local room_for, results_count = {}, ffi.new("int[1]")
+  local idle = {}
   local function room(ctype)
-    room_for[ctype] = room_for[ctype] or ffi.new(ctype .. "[?]", max_results)
-    return room_for[ctype], max_results, results_count
+    local mine = idle[ctype]
+    idle[ctype] = nil
+    return mine or {ctype = ctype, most = max_results, count = ffi.new "int[1]",
+      out = ffi.new(ctype .. "[?]", max_results)}
+  end
+
+  -- The results that a call has left there, each wrapped by take, and their number.
+  local function received(mine, take, builder)
+    local list, count = {}, mine.count[0]
+    for i = 1, count do list[i] = take(mine.out[i - 1], builder) end
+    idle[mine.ctype] = mine
+    return list, count
   end
 
   -- A text that C returns through the last argument.
@@ -118,6 +130,6 @@ return function()
 
   return {
     C = C, ipu = ipu, context = context, check = check, raise = raise, want = want, note = note,
-    hold = hold, text_of = text_of, room = room,
+    hold = hold, text_of = text_of, room = room, received = received,
   }
 end

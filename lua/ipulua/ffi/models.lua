@@ -7,8 +7,9 @@ local nearest = require "ipulua.nearest"
 return function(base)
   local C, ipu, context, check, raise, want, ints = base.C, base.ipu, base.context, base.check,
     base.raise, base.want, base.ints
-  local is_tensor, new_tensor, text_of, hold, room = base.is_tensor, base.new_tensor,
-    base.text_of, base.hold, base.room
+  local is_tensor, new_tensor, text_of, hold = base.is_tensor, base.new_tensor, base.text_of,
+    base.hold
+  local room, received = base.room, base.received
   local Model = {}
   function Model.__index(_, name)
     local member = rawget(Model, name)
@@ -116,26 +117,19 @@ return function(base)
     return json.decode(ffi.string(out[0]))
   end
 
-  local function received(out, count)
-    local list = {}
-    for i = 1, count[0] do list[i] = new_tensor(out[i - 1]) end
-    return list
-  end
-
   function Model:predict(x, options)
     local xs, n, keep = tensors(x)
-    local out, most, count = room "ipu_tensor *"
-    local text = as_json("predict", "options", options)
-    check(C.ipu_model_predict(self.p, xs, n, text, out, most, count))
+    local text, mine = as_json("predict", "options", options), room "ipu_tensor *"
+    check(C.ipu_model_predict(self.p, xs, n, text, mine.out, mine.most, mine.count))
     hold(keep)
-    local list = received(out, count)
-    return unpack(list, 1, count[0])
+    local list, count = received(mine, new_tensor)
+    return unpack(list, 1, count)
   end
 
   function Model:get_weights()
-    local out, most, count = room "ipu_tensor *"
-    check(C.ipu_model_get_weights(self.p, out, most, count))
-    return received(out, count)
+    local mine = room "ipu_tensor *"
+    check(C.ipu_model_get_weights(self.p, mine.out, mine.most, mine.count))
+    return (received(mine, new_tensor))
   end
 
   function Model:set_weights(weights)

@@ -8,7 +8,8 @@ return function(base)
   local C, ipu, context, check, raise = base.C, base.ipu, base.context, base.check, base.raise
   local Tensor, Value, Variable = base.Tensor, base.Value, base.Variable
   local is_tensor, is_value, is_variable = base.is_tensor, base.is_value, base.is_variable
-  local new_tensor, shape_of, hold, room = base.new_tensor, base.shape_of, base.hold, base.room
+  local new_tensor, shape_of, hold = base.new_tensor, base.shape_of, base.hold
+  local room, received = base.room, base.received
 
   -- Fields and methods of a class; of a name that it doesn't have an error, since nil would be
   -- taken for a value.
@@ -68,7 +69,7 @@ return function(base)
 
   local function as_tensor(v, dtype)
     if is_tensor(v) then return v end
-    if is_variable(v) then return v:read() end
+    if is_variable(v) then return base.value_of(v) end
     return ipu.tensor(v, {dtype = dtype})
   end
 
@@ -103,8 +104,8 @@ return function(base)
     end
   end
 
-  local function apply(op, operands, attributes)
-    local builder = builder_for(op, operands)
+  -- In the function of a builder, or at once.
+  local function apply_in(builder, op, operands, attributes)
     local traced, beside = builder ~= nil, dtype_beside(op, operands)
     local convert, ctype = as_tensor, "ipu_tensor *"
     if traced then convert, ctype = as_value, "ipu_value *" end
@@ -116,15 +117,25 @@ return function(base)
     local good, text = true, nil
     if attributes and next(attributes) ~= nil then good, text = pcall(json.encode, attributes) end
     if not good then raise(op .. ": " .. text) end
-    local out, most, count = room(ctype)
+    local mine = room(ctype)
     if traced then
-      check(C.ipu_builder_apply(builder, op, list, #operands, text, out, most, count))
-    else check(C.ipu_apply(context, op, list, #operands, text, out, most, count)) end
+      check(C.ipu_builder_apply(builder, op, list, #operands, text, mine.out, mine.most,
+        mine.count))
+    else
+      check(C.ipu_apply(context, op, list, #operands, text, mine.out, mine.most, mine.count))
+    end
     hold(keep)
-    local results = {}
-    local take = traced and new_value or new_tensor
-    for i = 1, count[0] do results[i] = take(out[i - 1], builder) end
-    return unpack(results, 1, count[0])
+    local results, count = received(mine, traced and new_value or new_tensor, builder)
+    return unpack(results, 1, count)
+  end
+
+  local function apply(op, operands, attributes)
+    return apply_in(builder_for(op, operands), op, operands, attributes)
+  end
+
+  -- On tensors alone, whatever is traced: a new tensor has its elements before the function runs.
+  function base.apply_now(op, operands, attributes)
+    return apply_in(nil, op, operands, attributes)
   end
 
   -- An argument after an operand that is left out would be taken for that operand.
@@ -236,7 +247,7 @@ return function(base)
     for name, f in pairs(operators) do class[name] = f end
   end
 
-  base.apply, base.tracing, base.set_tracing, base.is_open = apply, tracing, set_tracing, is_open
+  base.tracing, base.set_tracing, base.is_open = tracing, set_tracing, is_open
   base.builder_for, base.new_value, base.is_operand = builder_for, new_value, is_operand
   base.as_tensor, base.as_value = as_tensor, as_value
 end

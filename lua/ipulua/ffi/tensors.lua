@@ -11,7 +11,7 @@ return function(base)
   local shape_text, check_count, array_from = base.shape_text, base.check_count, base.array_from
   local note, hold = base.note, base.hold
 
-  local function apply(...) return base.apply(...) end -- ops.lua adds it
+  local function apply_now(...) return base.apply_now(...) end -- ops.lua adds it
 
   local Shape = {__tostring = function(shape) return "{" .. table.concat(shape, ", ") .. "}" end}
 
@@ -39,8 +39,8 @@ return function(base)
 
   local function from_numbers(dtype, shape, numbers)
     if element[dtype] then return raw_tensor(dtype, shape, array_of("tensor", numbers, dtype)) end
-    return (apply("cast", {raw_tensor("float64", shape, array_of("tensor", numbers, "float64"))},
-      {dtype = dtype})) -- rounded once
+    local wide = raw_tensor("float64", shape, array_of("tensor", numbers, "float64"))
+    return (apply_now("cast", {wide}, {dtype = dtype})) -- rounded once
   end
 
   -- Without a shape an array is a vector.
@@ -75,11 +75,11 @@ return function(base)
   -- The same tensor, where options ask for nothing else.
   local function converted(t, options)
     if options.dtype and options.dtype ~= t.dtype then
-      t = apply("cast", {t}, {dtype = options.dtype})
+      t = apply_now("cast", {t}, {dtype = options.dtype})
     end
     if options.shape and shape_text(options.shape) ~= shape_text(t.shape) then
       check_count("tensor", t:count(), options.shape)
-      t = apply("reshape", {t}, {shape = options.shape})
+      t = apply_now("reshape", {t}, {shape = options.shape})
     end
     return t
   end
@@ -106,7 +106,7 @@ return function(base)
 
   function ipu.zeros(shape, options) return zeros("zeros", shape, options) end
   function ipu.ones(shape, options)
-    return (apply("ones_like", {zeros("ones", shape, options)}))
+    return (apply_now("ones_like", {zeros("ones", shape, options)}))
   end
 
   -- Of C's tensor, since a script may change the field.
@@ -161,7 +161,7 @@ return function(base)
 
   -- float16 and bfloat16 have no type in C.
   local function as_numbers(t)
-    return element[dtype_of(t)] and t or apply("cast", {t}, {dtype = "float32"})
+    return element[dtype_of(t)] and t or apply_now("cast", {t}, {dtype = "float32"})
   end
 
   -- Lua's number for an element. Of an int64 beyond 2^53 it would be another one.

@@ -57,7 +57,7 @@ local function as_argument(spec, name, make)
   if spec.shape then
     return make(spec.dtype or "float32", pricing.known(spec.shape, "inputs"), name)
   end
-  if #spec > 0 and math.type(spec[1]) == "integer" then
+  if next(spec) == nil or math.type(spec[1]) == "integer" then -- {}: of rank 0
     return make("float32", pricing.known(spec, "inputs"), name)
   end
   local out = {}
@@ -108,12 +108,27 @@ local function check_count(f, given)
     .. "inputs = {{32, 784}}", counted(wanted, "value"), #given), "value")
 end
 
+-- Whether inputs beside f describe the model that it returns, since f takes nothing.
+local function takes_nothing(f)
+  local wanted, more = func.parameters(f)
+  return wanted == 0 and not more
+end
+
+-- The results of a function of the inputs. A model would be priced as a program without ops.
+local function check_results(first, ...)
+  if class.of(first) and class.of(first).is_model then
+    blame.error("estimate: a function that returns a model takes nothing; 'inputs' are the model's",
+      "type")
+  end
+  return first, ...
+end
+
 -- The program of f for arguments that are described.
 local function outlined(f, given, make)
   return func.func(function()
     local list = {}
     for i, each in ipairs(given) do list[i] = as_argument(each, "argument " .. i, make) end
-    return f.f(table.unpack(list))
+    return check_results(f.f(table.unpack(list)))
   end, {name = f.name}):outline()
 end
 
@@ -188,7 +203,7 @@ function estimate.price(a)
   local _ <close> = launch.pretend(a.instances)
   local _ <close> = machine.pretend_target(a.target)
   if class.of(what) and class.of(what).is_model then return what:priced(a) end
-  if type(what) == "function" and a.inputs == nil then
+  if type(what) == "function" and (a.inputs == nil or takes_nothing(what)) then
     check_count(what, {})
     local made
     local traced = func.func(function() made = what() return made end,

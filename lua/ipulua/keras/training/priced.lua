@@ -140,6 +140,15 @@ local function steps_of(model, training)
     or 1
 end
 
+local eagerly_meta = {__close = function(self) rawset(self[1], "run_eagerly", self[2]) end}
+
+-- To be closed: until then steps are compiled. Op by op the program would only fetch the data.
+local function compile_steps(model)
+  local former = rawget(model, "run_eagerly")
+  if former then rawset(model, "run_eagerly", false) end
+  return setmetatable({model, former}, eagerly_meta)
+end
+
 ---The price of a weight update or, where it isn't compiled, of a prediction. Further results: how
 ---many samples an element holds; a function that prices changes which may make it fit.
 ---@package
@@ -152,6 +161,7 @@ function methods:priced(a)
       .. "estimated", self.name), "runtime")
   end
   local _ <close> = pricing.mode()
+  local _ <close> = compile_steps(self)
   local _ <close> = together.enter(self)
   local _ <close> = pretend_ipus(self, a)
   local specs = input_specs(self, a, a.batch_size or 32)
@@ -167,6 +177,7 @@ function methods:priced(a)
   local price = machine.price(make(self, infeed, count_of_steps).func:outline(), options)
   return price, first_spec(specs).shape[1], function()
     local _ <close> = pricing.mode()
+    local _ <close> = compile_steps(self)
     local _ <close> = pretend_ipus(self, a)
     local changed = changes.of(make, self, infeed, count_of_steps)
     return remedies.price(self.name, changed, a, ordinal)
