@@ -84,7 +84,7 @@ Variable *bind_push_counter(lua_State *L, bool fixed) {
 
 int64_t bind_counter_value(lua_State *L, bool fixed) {
   State *s = bind_state(L);
-  /* Counters wrap around, as those of programs do. */
+  /* Counters wrap around, as in programs. */
   uint64_t value = (uint64_t)first_value(L, s, fixed) + (uint64_t)s->run_number - 1;
   s->counters_made++;
   return (int64_t)value;
