@@ -1,8 +1,9 @@
 -- Chooses the program that a run executes next. A run has a program for whole batches, and one for
--- a smaller batch at the end of the data.
+-- each other size: a smaller batch at the end of the data, or batches of several datasets.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
+local counted = require "ipulua.base.counted"
 local Dataset = require "ipulua.data.dataset"
 local feeding = require "ipulua.keras.training.feeding"
 local programs = require "ipulua.keras.training.programs"
@@ -66,8 +67,8 @@ local function leave_oldest(model, run, name)
   run.beside[oldest] = nil
 end
 
--- A program of a smaller batch, or of another shape, which reads it from a dataset of its own.
-local function of_smaller_batch(model, run, rows)
+-- A program of a batch of another size, or of another shape, which reads it from a dataset of its own.
+local function of_other_batch(model, run, rows)
   local leaves = run.entry.infeed.queue:take_smaller()
   local dataset = Dataset(core.data.from_tensors(leaves), run.dataset.template)
   local name <const> = name_of(run, leaves, rows)
@@ -80,7 +81,14 @@ local function of_smaller_batch(model, run, rows)
   return {entry = entry, steps = 1, samples = rows}
 end
 
+local function refuse_larger(run, rows)
+  blame.error(string.format("%s: a batch of the dataset has %s, the first one %d; replicas, stages, "
+    .. "accumulated steps and a fixed batch size need batches of one size", run.who,
+    counted(rows, "sample"), run.batch_size), "value")
+end
+
 local function leave_smaller_out(model, run, rows)
+  if rows > run.batch_size then refuse_larger(run, rows) end
   if run.prefix == "predict" then
     feeding.refuse_remainder(run.who, {batch_size = run.batch_size,
       samples = (run.made or 0) * run.batch_size * run.replicas + rows})
@@ -135,7 +143,7 @@ function executions.next(model, run, done)
       if done == 0 then blame.error(run.who .. ": the dataset has no elements", "value") end
       return nil
     end
-    if run.takes_remainder then return of_smaller_batch(model, run, rows) end
+    if run.takes_remainder then return of_other_batch(model, run, rows) end
     leave_smaller_out(model, run, rows)
   end
 end

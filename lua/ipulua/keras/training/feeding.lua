@@ -95,6 +95,14 @@ local function has_any_shape(types)
   return false
 end
 
+-- Whether the first extent alone is unknown in some component: batches of any size.
+local function varies_first(types)
+  for _, t in ipairs(types) do
+    if t.shape[1] == -1 then return true end
+  end
+  return false
+end
+
 -- The types of the first batch; programs for other shapes are made when they come.
 local function first_types(dataset, who)
   local it = dataset.handle:iterator(true) -- looking at it changes no shuffle
@@ -121,6 +129,11 @@ local function gather(dataset, who)
     return types[1].shape[1] or 1
   end
   local _, _, static, _, batch = dataset.handle:describe()
+  rawset(dataset, "any_batch", nil)
+  if not static and batch == 0 and varies_first(dataset.handle:types()) then
+    batch = first_types(dataset, who)[1].shape[1] or 1
+    rawset(dataset, "any_batch", true)
+  end
   local first = dataset.handle:types()[1].shape[1]
   if not static and batch > 0 or static and dataset:cardinality() == -2 then
     rawset(dataset, "gathered", batch > 0 and batch or math.max(first or 1, 1))
@@ -327,6 +340,10 @@ local told = setmetatable({}, {__mode = "k"})
 ---@param feed Feed
 ---@param takes_remainder boolean
 function feeding.check_shapes(who, model, feed, takes_remainder)
+  if rawget(feed.dataset, "any_batch") and not takes_remainder then
+    rawset(feed.dataset, "gathered", nil)
+    infeed.check_feedable(feed.dataset, who)
+  end
   if not rawget(feed.dataset, "first_types") then return end
   if takes_remainder and (model.steps_per_execution or 1) == 1 then return end
   blame.error(string.format("%s: the batches of the dataset, %s, may have any shape; %s", who,
