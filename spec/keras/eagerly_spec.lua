@@ -199,10 +199,10 @@ describe("run_eagerly", function()
   it("shows numbers to the call of predict_on_batch", function()
     local Own, seen = keras.Model:extend("Own"), {}
     function Own:init() keras.Model.init(self) end
-    function Own:call(x)
-      local known, value = pcall(function() return ipu.reduce_sum(x):item() end)
+    function Own:call(given)
+      local known, value = pcall(function() return ipu.reduce_sum(given):item() end)
       if known then seen[#seen + 1] = value end
-      return x * 2
+      return given * 2
     end
     local model = Own()
     model:compile{run_eagerly = true}

@@ -508,7 +508,7 @@ describe("fit refuses", function()
     ["a model that isn't compiled"] = {"must be compiled first",
       function() return keras.Sequential{layers.Dense(1)}, {x = x, y = y} end},
     ["a partial batch of a fixed batch size"] = {"5 samples in batches of 4: it has a partial "
-      .. "batch; choose a batch_size that divides 5 %(5, say%), or leave 1 out$",
+      .. "batch; the inputs of the model fix it, so add 3, or leave 1 out$",
       function()
         local input = keras.Input{shape = {1}, batch_size = 4}
         local model = keras.Model{inputs = input, outputs = layers.Dense(1)(input)}

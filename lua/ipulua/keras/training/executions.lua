@@ -77,7 +77,7 @@ end
 local function leave_smaller_out(model, run, rows)
   if rows > run.batch_size then refuse_larger(run, rows) end
   if run.prefix == "predict" then
-    feeding.refuse_remainder(run.who, {batch_size = run.batch_size,
+    feeding.refuse_remainder(run.who, model, {batch_size = run.batch_size,
       samples = (run.made or 0) * run.batch_size * run.replicas + rows})
   end
   feeding.say_left_out(model, run.who, 0, rows)

@@ -168,13 +168,27 @@ local function nearest_divisor(length, wanted)
   return nearest
 end
 
+-- The batch that all inputs of a model fix (Input{batch_size = 4}).
+local function fixed_batch_size(model)
+  local fixed
+  for _, x in ipairs(model.inputs or {}) do
+    local batch = x.shape[1] or -1
+    if batch < 1 or (fixed and batch ~= fixed) then return nil end
+    fixed = batch
+  end
+  return fixed
+end
+
 -- Samples that make whole batches, where a smaller one can't be taken.
-local function refuse_remainder(who, feed)
+local function refuse_remainder(who, model, feed)
   local length, batch_size = feed.samples, feed.batch_size
   local samples = length == 1 and "1 sample" or length .. " samples"
   local divisor, remedies = nearest_divisor(length, batch_size), {}
+  if fixed_batch_size(model) == batch_size then -- layers may hold states of that many samples
+    remedies[1] = string.format("the inputs of the model fix it, so add %d",
+      batch_size - length % batch_size)
   -- batches of 1 are no useful advice if large ones were asked for
-  if divisor > 1 or length == 1 then
+  elseif divisor > 1 or length == 1 then
     remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
   end
   if length > batch_size then
@@ -203,17 +217,6 @@ function feeding.take_apart(who, model, a)
   end
   a.x, a.y = list[1], list[2]
   if a.sample_weight == nil then a.sample_weight = list[3] end
-end
-
--- The batch that all inputs of a model fix (Input{batch_size = 4}).
-local function fixed_batch_size(model)
-  local fixed
-  for _, x in ipairs(model.inputs or {}) do
-    local batch = x.shape[1] or -1
-    if batch < 1 or (fixed and batch ~= fixed) then return nil end
-    fixed = batch
-  end
-  return fixed
 end
 
 local keras_batch <const>, least_batch <const> = 32, 8
@@ -298,7 +301,7 @@ function feeding.open(who, model, o)
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     if not fixed_batch_size(model) then batch_size = math.min(batch_size, length)
     elseif length % batch_size ~= 0 then
-      refuse_remainder(who, {samples = length, batch_size = batch_size})
+      refuse_remainder(who, model, {samples = length, batch_size = batch_size})
     end
     samples = length
     if o.class_weight then class_weights.check(who, o.class_weight, y) end
@@ -370,9 +373,9 @@ function feeding.tell_remainder(model, who, feed, takes_remainder)
 end
 
 ---A prediction leaves no sample out.
-function feeding.check_all_taken(who, feed, takes_remainder)
+function feeding.check_all_taken(who, model, feed, takes_remainder)
   if feed.samples and not takes_remainder and feed.samples % feed.batch_size ~= 0 then
-    refuse_remainder(who, feed)
+    refuse_remainder(who, model, feed)
   end
 end
 
