@@ -90,13 +90,13 @@ describe("StringLookup", function()
     for mode, rows in pairs(expected) do
       local lookup = layers.StringLookup{vocabulary = {"a", "b"}, mask_token = "",
         output_mode = mode, idf_weights = mode == "tf_idf" and {2, 4} or nil}
-      local given = mode == "one_hot" and {"", "a", "q", ""} 
+      local given = mode == "one_hot" and {"", "a", "q", ""}
         or {{"", "a", "q", "a"}, {"", "", "", ""}}
       assert.same(rows, lookup(given):totable())
     end
     local lookup = layers.StringLookup{vocabulary = {"a", "b"}, mask_token = "",
       output_mode = "multi_hot", num_oov_indices = 0}
-    assert.same({0, 1}, lookup{"", "b"}:totable())
+    assert.same({{0, 1}}, lookup{{"", "b"}}:totable())
   end)
 
   it("counts empty words of texts nowhere", function()
