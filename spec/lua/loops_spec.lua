@@ -216,7 +216,7 @@ describe("a function", function()
   end)
 end)
 
--- Lua's lists end at a nil. What came after it took other places, or none.
+-- Lua's lists end at a nil. Values after it took other places, or none.
 describe("a nil before a value", function()
   local function any(...) return ... end
   local x <const> = ipu.ones{1}

@@ -135,8 +135,7 @@ function structure.key(template)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
----An error where a list has a nil before a value: without it the values behind would take other
----places.
+---An error where a list has a nil before a value. Otherwise later values would take other places.
 ---@param list table
 ---@param what string that the message names, as in "repeat_n: carried value"
 ---@param is_none (fun(value: any): boolean)? values that have no place

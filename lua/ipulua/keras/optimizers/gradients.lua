@@ -15,8 +15,8 @@ local function clip_to_norm(g, norm)
   return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
 end
 
--- Gradients without a finite common norm are all NaN, as in TensorFlow. Else those of some
--- variables would be zeros, and their steps would look like steps.
+-- Gradients without a finite common norm are all NaN, as in TensorFlow. Else most would be zeros,
+-- and the step would look like a good one.
 local function clip_global(grads, norm)
   local sum
   for _, g in ipairs(grads) do

@@ -1,5 +1,6 @@
 -- Chooses the program that a run executes next. A run has a program for whole batches, and one for
--- each other size: a smaller batch at the end of the data, or batches of several datasets.
+-- each other size. The last batch may be smaller, and several datasets have batches of several
+-- sizes.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
