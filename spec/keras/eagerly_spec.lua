@@ -196,6 +196,23 @@ describe("run_eagerly", function()
     assert.equal(0, new_calls(false))
   end)
 
+  it("shows numbers to the call of predict_on_batch", function()
+    local Own, seen = keras.Model:extend("Own"), {}
+    function Own:init() keras.Model.init(self) end
+    function Own:call(given)
+      local known, value = pcall(function() return ipu.reduce_sum(given):item() end)
+      if known then seen[#seen + 1] = value end
+      return given * 2
+    end
+    local model = Own()
+    model:compile{run_eagerly = true}
+    for n = 1, 3 do assert.equal(2, model:predict_on_batch(ipu.ones{n, 2})[n][2]:item()) end
+    assert.same({2, 4, 6}, seen)
+    model.run_eagerly = false
+    model:predict_on_batch(ipu.ones{1, 2})
+    assert.same({2, 4, 6}, seen)
+  end)
+
   it("names the line of an error in a step", function()
     local model = compiled(keras.Sequential{layers.Dense(1, {input_shape = {2}})}, {
       loss = function(a, b) return ipu.matmul(a, b) end})

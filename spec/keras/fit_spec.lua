@@ -508,7 +508,7 @@ describe("fit refuses", function()
     ["a model that isn't compiled"] = {"must be compiled first",
       function() return keras.Sequential{layers.Dense(1)}, {x = x, y = y} end},
     ["a partial batch of a fixed batch size"] = {"5 samples in batches of 4: it has a partial "
-      .. "batch; choose a batch_size that divides 5 %(5, say%), or leave 1 out$",
+      .. "batch; the inputs of the model fix it, so add 3, or leave 1 out$",
       function()
         local input = keras.Input{shape = {1}, batch_size = 4}
         local model = keras.Model{inputs = input, outputs = layers.Dense(1)(input)}
@@ -521,8 +521,15 @@ describe("fit refuses", function()
       {x = coroutine.create(function() end)}},
     ["labels beside a dataset"] = {"'y' must not be given",
       {x = endless, y = y, steps_per_epoch = 1}},
-    ["an open shape"] = {"every shape must be fully known",
-      {x = data.from_generator(function() end, {"float32", "float32"}, {{-1, 1}, {1}})}},
+    ["an open shape where the model fixes the batch"] = {"every shape must be fully known",
+      function()
+        local input = keras.Input{shape = {1}, batch_size = 2}
+        local model = keras.Model{inputs = input, outputs = layers.Dense{1}(input)}
+        model:compile{loss = "mse", optimizer = "sgd"}
+        return model, {x = data.from_generator(function()
+          return function() return ipu.ones{2, 1}, ipu.ones{1} end
+        end, {"float32", "float32"}, {{-1, 1}, {1}})}
+      end},
     ["steps that don't divide"] = {"steps_per_execution, 3, must be a divisor of the number of "
       .. "steps, 4",
       function() return line{steps_per_execution = 3}, {x = x, y = y, batch_size = 1} end},

@@ -61,6 +61,20 @@ describe("an optimizer", function()
     assert.are.equal(9.5, v:item())
   end)
 
+  -- tf.clip_by_global_norm: entries are NaN if the norm of all is infinite.
+  it("clip all to NaN where the common norm is infinite", function()
+    local v, w = ipu.Variable{1, 2}, ipu.Variable{1, 2}
+    local opt = optimizers.SGD{1, global_clipnorm = 1}
+    opt:apply_gradients({ipu.tensor{3, 4}, ipu.tensor{0, 0}}, {v, w})
+    assert.near(0.4, v[1]:item(), 1e-6)
+    assert.near(1.2, v[2]:item(), 1e-6)
+    opt:apply_gradients({ipu.tensor{1, 2}, ipu.tensor{math.huge, 1}}, {v, w})
+    for i = 1, 2 do
+      assert.are_not.equal(v[i]:item(), v[i]:item())
+      assert.are_not.equal(w[i]:item(), w[i]:item())
+    end
+  end)
+
   it("Lion moves by the sign", function()
     local v = ipu.Variable(ipu.tensor{1, 1})
     optimizers.Lion{0.1}:apply_gradients({ipu.tensor{5, -0.001}}, {v})

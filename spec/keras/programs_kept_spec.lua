@@ -73,4 +73,85 @@ describe("a model's programs", function()
     assert.equal(6.0, y[30][1]:item())
     assert.same({1, 2, 3, 4, 5, 6}, {table.unpack(sizes, 1, 6)})
   end)
+
+  it("of single batches are no more", function()
+    local function train(n) model:train_on_batch(ipu.ones{n, 2}, ipu.ones{n, 1}) end
+    local function outputs(n) model:predict_on_batch(ipu.ones{n, 2}) end
+    for _, f in ipairs{train, outputs} do
+      assert.equal(5, compiled({1, 2, 3, 4, 5}, f))
+      assert.equal(0, compiled({2, 3, 4, 5}, f))
+      assert.equal(1, compiled({1}, f))
+    end
+  end)
+end)
+
+-- The losses of dropout over 100 ones: how many of them it kept.
+describe("a program that is made anew", function()
+  local function model_of(options)
+    ipu.random.set_seed(7)
+    local model = keras.Sequential{
+      keras.layers.Dropout{0.5, seed = options.seed},
+      keras.layers.Dense{1, kernel_initializer = "ones"},
+    }
+    model:compile{loss = "mae", optimizer = keras.optimizers.SGD{0, momentum = 0.5},
+      max_programs = options.most, run_eagerly = options.eagerly}
+    return model
+  end
+
+  local function fitted(options)
+    local model, losses = model_of(options), {}
+    for i = 0, 8 do
+      local n = i % 3 + 1
+      losses[i + 1] = model:fit(ipu.ones{n, 100}, ipu.zeros{n, 1},
+        {batch_size = n, verbose = 0}).history.loss[1]
+    end
+    return losses
+  end
+
+  local function fitted_with_momentum(options)
+    local model = model_of(options)
+    local set = keras.callbacks.LambdaCallback{on_epoch_begin = function(epoch)
+      if options.sets then model.optimizer.momentum = 0.1 * epoch end
+    end}
+    return model:fit(ipu.ones{6, 100}, ipu.zeros{6, 1},
+      {batch_size = 2, epochs = 5, verbose = 0, callbacks = {set}}).history.loss
+  end
+
+  local function by_batches(options)
+    local model, losses = model_of(options), {}
+    for i = 1, 6 do
+      if options.sets then model.optimizer.momentum = 0.1 * i end
+      losses[i] = model:train_on_batch(ipu.ones{2, 100}, ipu.zeros{2, 1})
+    end
+    return losses
+  end
+
+  local function distinct(list)
+    local seen, count = {}, 0
+    for _, value in ipairs(list) do
+      if not seen[value] then seen[value], count = true, count + 1 end
+    end
+    return count
+  end
+
+  for _, seed in ipairs{false, 3} do
+    for _, eagerly in ipairs{false, true} do
+      it("draws on" .. (seed and ", with a seed" or "") .. (eagerly and ", eagerly" or ""),
+        function()
+          local function given(more)
+            more.seed, more.eagerly = seed or nil, eagerly
+            return more
+          end
+          local all = fitted(given{most = 64})
+          assert.is_true(distinct(all) > 5)
+          assert.same(all, fitted(given{most = 2}))
+          assert.same(all, fitted(given{most = 1}))
+          for _, f in ipairs{fitted_with_momentum, by_batches} do
+            local plain = f(given{})
+            assert.is_true(distinct(plain) > 3)
+            assert.same(plain, f(given{sets = true}))
+          end
+        end)
+    end
+  end
 end)

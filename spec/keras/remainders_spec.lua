@@ -339,18 +339,6 @@ describe("a dataset of unknown size", function()
     assert.error_matches(function() line():fit{pairs_of:batch(8):repeat_n(), verbose = 0} end,
       "endless.*give 'steps_per_epoch'")
   end)
-
-  it("tells where elements are no batches", function()
-    local d = data.from_generator(function()
-      local sizes, i = {4, 5, 4}, 0
-      return function()
-        i = i + 1
-        if sizes[i] then return ipu.ones{sizes[i], 2}, ipu.ones{sizes[i], 1} end
-      end
-    end, {"float32", "float32"}, {{-1, 2}, {-1, 1}})
-    assert.error_matches(function() line():fit{d, verbose = 0} end,
-      "every shape must be fully known")
-  end)
 end)
 
 -- 100 numbers in batches of 30, 30, 30 and 10, again and again. So an epoch of 3 steps has the
@@ -385,4 +373,83 @@ describe("a smaller batch in the middle of the data", function()
       end
     end)
   end
+end)
+
+-- Keras trains on batches of any size. The same arithmetic in float64, a batch of its rows each.
+describe("batches that grow", function()
+  local function by_sizes(sizes, epochs)
+    local w, b, losses = {0, 0}, 0, {}
+    for e = 1, epochs do
+      local sum, first = 0, 0
+      for _, n in ipairs(sizes) do
+        local slope, shift = {0, 0}, 0
+        for i = first + 1, first + n do
+          local d = w[1] * xs[i][1] + w[2] * xs[i][2] + b - ys[i][1]
+          sum, shift = sum + d * d, shift + 2 / n * d
+          for k = 1, 2 do slope[k] = slope[k] + 2 / n * d * xs[i][k] end
+        end
+        for k = 1, 2 do w[k] = w[k] - rate * slope[k] end
+        b, first = b - rate * shift, first + n
+      end
+      losses[e] = sum / first
+    end
+    return w, b, losses
+  end
+
+  local function part(from, n)
+    return data.from_tensor_slices{x:slice({from, 0}, {n, 2}), y:slice({from, 0}, {n, 1})}
+  end
+
+  local function of_sizes(sizes)
+    return data.from_generator(function()
+      local i, first = 0, 0
+      return function()
+        i = i + 1
+        local n = sizes[i]
+        if not n then return nil end
+        first = first + n
+        return x:slice({first - n, 0}, {n, 2}), y:slice({first - n, 0}, {n, 1})
+      end
+    end, {"float32", "float32"}, {{-1, 2}, {-1, 1}})
+  end
+
+  local whole <const> = {drop_remainder = true}
+  local cases <const> = {
+    {"of two datasets", {5, 16, 16}, part(0, 5):batch(5):concatenate(part(5, 32):batch(16))},
+    {"of two datasets without remainders", {5, 16, 16},
+      part(0, 5):batch(5, whole):concatenate(part(5, 32):batch(16, whole))},
+    {"of a generator", {4, 9, 9, 2, 13}, of_sizes{4, 9, 9, 2, 13}},
+  }
+
+  for _, case in ipairs(cases) do
+    local name, sizes, d = table.unpack(case)
+    it(name .. " are trained on, tested and predicted", function()
+      local model = line()
+      local history = model:fit{d, epochs = 3, verbose = 0}
+      local w, b, losses = by_sizes(sizes, 3)
+      for e = 1, 3 do assert.near(losses[e], history.history.loss[e], 1e-5) end
+      local found, shift = weights_of(model)
+      for k = 1, 2 do assert.near(w[k], found[k], 1e-5) end
+      assert.near(b, shift, 1e-5)
+      local sum, outputs = 0, model:predict(d:map(function(a) return a end)):totable()
+      assert.are.equal(37, #outputs)
+      for i, row in ipairs(outputs) do
+        assert.near(w[1] * xs[i][1] + w[2] * xs[i][2] + b, row[1], 1e-5)
+        sum = sum + (row[1] - ys[i][1]) ^ 2
+      end
+      assert.near(sum / 37, model:evaluate(d, {verbose = 0}), 1e-5)
+    end)
+  end
+
+  it("are refused where a model fixes the batch", function()
+    local function fixed(d)
+      local input = keras.Input{shape = {2}, batch_size = 5}
+      local model = keras.Model{inputs = input, outputs = layers.Dense{1}(input)}
+      model:compile{loss = "mse", optimizer = "sgd"}
+      model:fit{d, verbose = 0}
+    end
+    assert.error_matches(function() fixed(cases[1][3]) end,
+      "a batch of the dataset has 16 samples, the first one 5; .* need batches of one size")
+    assert.error_matches(function() fixed(cases[3][3]) end, "every shape must be fully known")
+  end)
 end)

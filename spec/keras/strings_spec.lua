@@ -79,6 +79,36 @@ describe("StringLookup", function()
     end
   end)
 
+  -- Keras: in other modes than "int" instances of the mask token are dropped.
+  it("counts masks nowhere", function()
+    local expected <const> = {
+      one_hot = {{0, 0, 0}, {0, 1, 0}, {1, 0, 0}, {0, 0, 0}},
+      multi_hot = {{1, 1, 0}, {0, 0, 0}},
+      count = {{1, 2, 0}, {0, 0, 0}},
+      tf_idf = {{3, 4, 0}, {0, 0, 0}},
+    }
+    for mode, rows in pairs(expected) do
+      local lookup = layers.StringLookup{vocabulary = {"a", "b"}, mask_token = "",
+        output_mode = mode, idf_weights = mode == "tf_idf" and {2, 4} or nil}
+      local given = mode == "one_hot" and {"", "a", "q", ""}
+        or {{"", "a", "q", "a"}, {"", "", "", ""}}
+      assert.same(rows, lookup(given):totable())
+    end
+    local lookup = layers.StringLookup{vocabulary = {"a", "b"}, mask_token = "",
+      output_mode = "multi_hot", num_oov_indices = 0}
+    assert.same({{0, 1}}, lookup{{"", "b"}}:totable())
+  end)
+
+  it("counts empty words of texts nowhere", function()
+    local texts = layers.TextVectorization{vocabulary = {"a", "b"}, output_mode = "count",
+      standardize = "none", split = function(s)
+        local list = {}
+        for word in (s .. ","):gmatch("([^,]*),") do list[#list + 1] = word end
+        return list
+      end}
+    assert.same({{0, 1, 0}, {1, 0, 1}}, texts{",a,,", "b,,q"}:totable())
+  end)
+
   it("goes back from numbers to words, with and without a mask", function()
     local back = layers.StringLookup{vocabulary = abcd, invert = true}
     assert.same({"a", "c", "d", "d", "[UNK]", "b"},

@@ -215,3 +215,26 @@ describe("a function", function()
     assert.equal(7 * 64, slope():item()) -- y = v ^ 7
   end)
 end)
+
+-- Lua's lists end at a nil. Values after it took other places, or none.
+describe("a nil before a value", function()
+  local function any(...) return ... end
+  local x <const> = ipu.ones{1}
+  local cases <const> = {
+    ["of carried values"] = {"repeat_n: carried value 2 is nil",
+      function() ipu.loops.repeat_n(3, any, {x, nil, x}) end},
+    ["of a condition's values"] = {"while_loop: carried value 2 is nil",
+      function()
+        ipu.while_loop(function(a) return ipu.less(a[1], 0) end, any, {x, nil, x})
+      end},
+    ["of a body's results"] = {"repeat_n: the body's result 2 is nil",
+      function() ipu.loops.repeat_n(3, function(a, b) return a, nil, b end, {x, x}) end},
+    ["of a computation's results"] = {"ipu_compiler.compile: result 1 is nil",
+      function() ipu.ipu_compiler.compile(function(a) return nil, a end, {x}) end},
+    ["of a barrier's"] = {"barrier: value 2 is nil", function() ipu.barrier{x, nil, x} end},
+  }
+
+  for name, case in pairs(cases) do
+    it(name .. " is refused", function() assert.error_matches(case[2], case[1]) end)
+  end
+end)

@@ -115,9 +115,11 @@ static Status pass_owed(Infeed *q, Error *e) {
 
 /* ---- whole batches and smaller ones ---- */
 
-static bool type_is_smaller(const Type *whole, const Type *t) {
+/* Whether only the first extent differs. It may be larger: batches of several datasets, one after
+ * the other. */
+static bool type_is_of_other_extent(const Type *whole, const Type *t) {
   Type same = *whole;
-  if (t->rank < 1 || t->shape[0] < 1 || t->shape[0] >= whole->shape[0]) return false;
+  if (t->rank < 1 || t->shape[0] < 1 || t->shape[0] == whole->shape[0]) return false;
   same.shape[0] = t->shape[0];
   return type_equal(&same, t);
 }
@@ -136,7 +138,7 @@ static bool type_is_of(const Type *component, const Type *t) {
 
 static bool may_be_beside(const Infeed *q, int c, const Type *t) {
   if (q->any_shape) return type_is_of(dataset_component(q->dataset, c), t);
-  return q->varies[c] && type_is_smaller(&q->type[c], t);
+  return q->varies[c] && type_is_of_other_extent(&q->type[c], t);
 }
 
 /* Is it a whole batch (true), or a smaller one in all components that vary? Else an error. */

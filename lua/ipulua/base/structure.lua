@@ -135,6 +135,21 @@ function structure.key(template)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
+---An error where a list has a nil before a value. Otherwise later values would take other places.
+---@param list table
+---@param what string that the message names, as in "repeat_n: carried value"
+---@param is_none (fun(value: any): boolean)? values that have no place
+function structure.check_gaps(list, what, is_none)
+  for i, value in next, list do
+    if math.type(i) == "integer" and i > 1 and list[i - 1] == nil
+      and not (is_none and is_none(value)) then
+      local first = i - 1
+      while first > 1 and list[first - 1] == nil do first = first - 1 end
+      blame.error(string.format("%s %d is nil, and a value comes after it", what, first), "value")
+    end
+  end
+end
+
 ---`float32[2, 3]`
 function structure.type_text(dtype, shape)
   return dtype .. "[" .. table.concat(shape, ", ") .. "]"

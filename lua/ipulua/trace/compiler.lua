@@ -37,6 +37,7 @@ local function sort_results(results)
       end
     end
   end
+  structure.check_gaps(results, "ipu_compiler.compile: result", operation.is)
   local tensors, saw_operation = {}, false
   for i = 1, n do
     local x = results[i]

@@ -211,6 +211,7 @@ function effects.barrier(list)
   if not structure.is_plain(list) then
     blame.error("barrier: 'list' must be a list of tensors, got " .. args.describe(list), "type")
   end
+  structure.check_gaps(list, "barrier: value")
   local kept = {}
   for i, x in ipairs(list) do kept[i] = core.ops.identity(x) end
   return table.unpack(kept)

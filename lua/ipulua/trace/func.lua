@@ -253,16 +253,33 @@ local function sweep(self)
   self.order, self.sweep_at = kept, math.max(fewest_to_sweep, 2 * #kept)
 end
 
--- If a function has too many programs, drops the one that was called longest ago. A new program of
--- its signature continues its random numbers.
+-- Notes what a program drew. A new program of its signature continues its random numbers.
+local function note_draws(left, entry)
+  local counters = core.program_counters(entry.program)
+  if #counters > 0 then left[entry.key] = {place = entry.place, counters = counters} end
+end
+
+---@package
+---What its programs drew, by signature.
+function Function:draws()
+  local list = {}
+  for key, each in pairs(self.left) do list[key] = each end
+  for _, entry in ipairs(self.order) do note_draws(list, entry) end
+  return list
+end
+
+---@package
+---Programs that are traced from now on continue these random numbers, of another Function.
+function Function:continue_draws(draws) self.left = draws end
+
+-- If a function has too many programs, drops the one that was called longest ago.
 local function leave_oldest(self)
   if #self.order < self.max_programs then return end
   local oldest = self.order[1]
   for _, entry in ipairs(self.order) do
     if entry.called < oldest.called then oldest = entry end
   end
-  local counters = core.program_counters(oldest.program)
-  if #counters > 0 then self.left[oldest.key] = {place = oldest.place, counters = counters} end
+  note_draws(self.left, oldest)
   self.programs[oldest.key] = nil
   table.remove(self.order, oldest.position)
   for i = oldest.position, #self.order do self.order[i].position = i end

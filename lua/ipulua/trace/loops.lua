@@ -25,6 +25,7 @@ end
 local function carried_list(inputs, who)
   if inputs == nil then return {} end
   if not structure.is_plain(inputs) then inputs = {inputs} end
+  structure.check_gaps(inputs, who .. ": carried value")
   local list = {}
   for i, value in ipairs(inputs) do
     list[i] = carried_tensor(value, string.format("%s: carried value %d", who, i))
@@ -86,6 +87,7 @@ local function check_results(who, carried, results)
   if n == 1 and structure.is_plain(results[1]) then
     results, n = results[1], #results[1]
   end
+  structure.check_gaps(results, who .. ": the body's result", operation.is)
   local saw_operation = false
   for i = 1, n do
     local is_operation = operation.is(results[i])

@@ -82,8 +82,7 @@ local function warn_changed(self)
   if version == self.version then return end
   self.version = version
   log.warn("BackupAndRestore: a hyperparameter was set while training; a resumed run has the one "
-    .. "that its optimizer is made with, and "
-    .. "draws other random numbers than one that goes through")
+    .. "that its optimizer is made with")
 end
 
 function BackupAndRestore:save(epoch, step, latest)

@@ -134,7 +134,9 @@ function Words:known()
     "failed_precondition")
 end
 
--- Rows of numbers as the output mode has them. -1: nowhere.
+local nowhere <const> = -1 -- a number that no vector counts
+
+-- Rows of numbers as the output mode has them.
 local function encoded(self, rows, mode)
   local width = self.pad_to_max_tokens and self.max_tokens or self:vocabulary_size()
   return encode(ops.tensor(rows, {dtype = "int32"}), width, mode, "float32",
@@ -184,6 +186,7 @@ local lookup_rows <const> = {
 ---The number of a word in a vocabulary, which is given or learnt by `adapt(data)`: the most
 ---frequent word first. Before it come 0 for mask_token, if there is one and output_mode is "int",
 ---and num_oov_indices numbers for words that it lacks. FarmHash's fingerprint chooses among those.
+---In other modes mask_token counts nowhere.
 ---output_mode as of IntegerLookup. Called with a string, a list, or the bytes of a text;
 ---invert = true goes back from numbers to words.
 ---@class StringLookup: Words
@@ -213,6 +216,7 @@ function StringLookup:adapt(given)
 end
 
 local function number(self, known, word)
+  if word == self.mask_token and self.output_mode ~= "int" then return nowhere end
   local found, oov <const> = known[word], self.num_oov_indices
   if found and (oov < 2 or word ~= self.oov_token) then return found end
   if oov > 0 then
@@ -357,7 +361,9 @@ local function numbered(self, texts, fill)
   local unknown <const> = known["[UNK]"]
   for i, text in ipairs(texts) do
     local row = {}
-    for k, word in ipairs(words_of(self, text)) do row[k] = known[word] or unknown end
+    for k, word in ipairs(words_of(self, text)) do
+      row[k] = known[word] or word == "" and nowhere or unknown
+    end
     rows[i], longest = row, math.max(longest, #row)
   end
   local length = fill == 0 and self.output_sequence_length or math.max(longest, 1)
@@ -375,7 +381,7 @@ function TextVectorization:__call(given)
   if self.output_mode == "int" then
     out = ops.tensor(numbered(self, texts, 0), {dtype = "int32"})
   else
-    out = encoded(self, numbered(self, texts, -1), self.output_mode)
+    out = encoded(self, numbered(self, texts, nowhere), self.output_mode)
   end
   if is_list(given) then return out end
   return ops.squeeze(out, {axis = 0})

@@ -15,6 +15,8 @@ local function clip_to_norm(g, norm)
   return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
 end
 
+-- Gradients without a finite common norm are all NaN, as in TensorFlow. Else most would be zeros,
+-- and the step would look like a good one.
 local function clip_global(grads, norm)
   local sum
   for _, g in ipairs(grads) do
@@ -22,6 +24,7 @@ local function clip_global(grads, norm)
     sum = sum and sum + s or s
   end
   local scale = norm / ops.maximum(ops.sqrt(sum), norm)
+  scale = ops.where(ops.is_finite(sum), scale, 0 / 0)
   for i, g in ipairs(grads) do
     local wide = lengths.wide(g)
     grads[i] = ops.cast(wide * ops.cast(scale, wide.dtype), g.dtype)

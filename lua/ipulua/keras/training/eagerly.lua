@@ -36,13 +36,15 @@ end
 
 ---A function that is run op by op, each call as a run of the same program.
 ---@param f function
+---@param former table? of such a function, whose random numbers this one continues
 ---@return function
-function eagerly.step(f)
-  local draws = {runs = 0}
+---@return table draws how far its random numbers are
+function eagerly.step(f, former)
+  local draws = former or {runs = 0}
   return function(...)
     local _ <close> = enter_step(draws)
     return f(...)
-  end
+  end, draws
 end
 
 -- A program that returns `count` elements, and a function that takes one of them apart.
@@ -73,7 +75,7 @@ end
 ---@return StepProgram
 function eagerly.program(kind, name, infeed, count, step, finish)
   local fetch, outfeed, element = fetcher(infeed, count, name)
-  local run_step = eagerly.step(step)
+  local run_step, draws = eagerly.step(step)
   local function run()
     fetch()
     local columns, results = outfeed:dequeue(), {}
@@ -81,7 +83,7 @@ function eagerly.program(kind, name, infeed, count, step, finish)
     return finish(results)
   end
   return {count = count, kind = kind, func = fetch, outfeed = outfeed, run = run,
-    prepare = function() fetch:concrete() end}
+    draws = draws, prepare = function() fetch:concrete() end}
 end
 
 return eagerly

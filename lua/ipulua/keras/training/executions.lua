@@ -1,5 +1,6 @@
 -- Chooses the program that a run executes next. A run has a program for whole batches, and one for
--- a smaller batch at the end of the data.
+-- each other size. The last batch may be smaller, and several datasets have batches of several
+-- sizes.
 
 local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
@@ -20,6 +21,7 @@ local function beside(run, name, entry)
   local counters = run.counters_beside and run.counters_beside[name]
   if counters and not run.beside[name] then
     core.set_program_counters(entry.program.func:concrete().program, counters)
+    run.counters_beside[name] = nil -- once
   end
   run.beside[name] = entry
   return entry
@@ -31,17 +33,6 @@ local function name_of(run, leaves, rows)
   local shapes = {}
   for i, leaf in ipairs(leaves) do shapes[i] = table.concat(leaf.shape, "x") end
   return "batch of " .. table.concat(shapes, ", ")
-end
-
--- A program for a batch, traced where one that was left for lack of room was: it draws the same.
-local function open_beside(model, run, name, dataset)
-  local now, former = {core.random_place()}, run.places and run.places[name]
-  if former then core.set_random_place(table.unpack(former)) end
-  local entry = programs.open(model, run.prefix, {dataset = dataset}, 1, false)
-  entry.place = entry.place or former or now
-  if rawget(run.dataset, "first_types") then entry.program.func:concrete() end
-  if former then core.set_random_place(table.unpack(now)) end
-  return beside(run, name, entry)
 end
 
 local most_programs <const> = 64 -- of a model that was not compiled
@@ -58,32 +49,36 @@ local function leave_oldest(model, run, name)
   if #order <= (model.max_programs or most_programs) then return end
   local oldest = table.remove(order, 1)
   local entry = run.beside[oldest]
-  run.counters_beside, run.places = run.counters_beside or {}, run.places or {}
-  run.places[oldest] = entry.place
-  run.counters_beside[oldest] =
-    core.program_counters(entry.program.func:concrete().program)
   programs.close(entry)
   programs.forget(model, entry)
   run.beside[oldest] = nil
 end
 
--- A program of a smaller batch, or of another shape, which reads it from a dataset of its own.
-local function of_smaller_batch(model, run, rows)
+-- A program of a batch of another size or shape, which reads it from a dataset of its own.
+local function of_other_batch(model, run, rows)
   local leaves = run.entry.infeed.queue:take_smaller()
   local dataset = Dataset(core.data.from_tensors(leaves), run.dataset.template)
   local name <const> = name_of(run, leaves, rows)
   local entry = run.beside[name]
   if entry then programs.read_from(model, run.prefix, entry, dataset)
   else
-    entry = open_beside(model, run, name, dataset)
+    entry = beside(run, name,
+      programs.open(model, run.prefix, {dataset = dataset}, 1, false))
   end
   leave_oldest(model, run, name)
   return {entry = entry, steps = 1, samples = rows}
 end
 
+local function refuse_larger(run, rows)
+  blame.error(string.format("%s: a batch of the dataset has %s, the first one %d; replicas, "
+    .. "stages, accumulated steps and a fixed batch size need batches of one size", run.who,
+    counted(rows, "sample"), run.batch_size), "value")
+end
+
 local function leave_smaller_out(model, run, rows)
+  if rows > run.batch_size then refuse_larger(run, rows) end
   if run.prefix == "predict" then
-    feeding.refuse_remainder(run.who, {batch_size = run.batch_size,
+    feeding.refuse_remainder(run.who, model, {batch_size = run.batch_size,
       samples = (run.made or 0) * run.batch_size * run.replicas + rows})
   end
   feeding.say_left_out(model, run.who, 0, rows)
@@ -147,7 +142,7 @@ function executions.next(model, run, done)
       if done == 0 then blame.error(run.who .. ": the dataset has no elements", "value") end
       return nil
     end
-    if run.takes_remainder then return of_smaller_batch(model, run, rows) end
+    if run.takes_remainder then return of_other_batch(model, run, rows) end
     leave_smaller_out(model, run, rows)
   end
 end

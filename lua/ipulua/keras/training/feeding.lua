@@ -95,6 +95,14 @@ local function has_any_shape(types)
   return false
 end
 
+-- Whether the first extent alone is unknown in some component: batches of any size.
+local function varies_first(types)
+  for _, t in ipairs(types) do
+    if t.shape[1] == -1 then return true end
+  end
+  return false
+end
+
 -- The types of the first batch; programs for other shapes are made when they come.
 local function first_types(dataset, who)
   local it = dataset.handle:iterator(true) -- looking at it changes no shuffle
@@ -121,6 +129,11 @@ local function gather(dataset, who)
     return types[1].shape[1] or 1
   end
   local _, _, static, _, batch = dataset.handle:describe()
+  rawset(dataset, "any_batch", nil)
+  if not static and batch == 0 and varies_first(dataset.handle:types()) then
+    batch = first_types(dataset, who)[1].shape[1] or 1
+    rawset(dataset, "any_batch", true)
+  end
   local first = dataset.handle:types()[1].shape[1]
   if not static and batch > 0 or static and dataset:cardinality() == -2 then
     rawset(dataset, "gathered", batch > 0 and batch or math.max(first or 1, 1))
@@ -155,13 +168,27 @@ local function nearest_divisor(length, wanted)
   return nearest
 end
 
+-- The batch that all inputs of a model fix (Input{batch_size = 4}).
+local function fixed_batch_size(model)
+  local fixed
+  for _, x in ipairs(model.inputs or {}) do
+    local batch = x.shape[1] or -1
+    if batch < 1 or (fixed and batch ~= fixed) then return nil end
+    fixed = batch
+  end
+  return fixed
+end
+
 -- Samples that make whole batches, where a smaller one can't be taken.
-local function refuse_remainder(who, feed)
+local function refuse_remainder(who, model, feed)
   local length, batch_size = feed.samples, feed.batch_size
   local samples = length == 1 and "1 sample" or length .. " samples"
   local divisor, remedies = nearest_divisor(length, batch_size), {}
+  if fixed_batch_size(model) == batch_size then -- layers may hold states of that many samples
+    remedies[1] = string.format("the inputs of the model fix it, so add %d",
+      batch_size - length % batch_size)
   -- batches of 1 are no useful advice if large ones were asked for
-  if divisor > 1 or length == 1 then
+  elseif divisor > 1 or length == 1 then
     remedies[1] = string.format("choose a batch_size that divides %d (%d, say)", length, divisor)
   end
   if length > batch_size then
@@ -190,17 +217,6 @@ function feeding.take_apart(who, model, a)
   end
   a.x, a.y = list[1], list[2]
   if a.sample_weight == nil then a.sample_weight = list[3] end
-end
-
--- The batch that all inputs of a model fix (Input{batch_size = 4}).
-local function fixed_batch_size(model)
-  local fixed
-  for _, x in ipairs(model.inputs or {}) do
-    local batch = x.shape[1] or -1
-    if batch < 1 or (fixed and batch ~= fixed) then return nil end
-    fixed = batch
-  end
-  return fixed
 end
 
 local keras_batch <const>, least_batch <const> = 32, 8
@@ -285,7 +301,7 @@ function feeding.open(who, model, o)
     if length == 0 then blame.error(who .. ": there are no samples", "value") end
     if not fixed_batch_size(model) then batch_size = math.min(batch_size, length)
     elseif length % batch_size ~= 0 then
-      refuse_remainder(who, {samples = length, batch_size = batch_size})
+      refuse_remainder(who, model, {samples = length, batch_size = batch_size})
     end
     samples = length
     if o.class_weight then class_weights.check(who, o.class_weight, y) end
@@ -327,6 +343,10 @@ local told = setmetatable({}, {__mode = "k"})
 ---@param feed Feed
 ---@param takes_remainder boolean
 function feeding.check_shapes(who, model, feed, takes_remainder)
+  if rawget(feed.dataset, "any_batch") and not takes_remainder then
+    rawset(feed.dataset, "gathered", nil)
+    infeed.check_feedable(feed.dataset, who)
+  end
   if not rawget(feed.dataset, "first_types") then return end
   if takes_remainder and (model.steps_per_execution or 1) == 1 then return end
   blame.error(string.format("%s: the batches of the dataset, %s, may have any shape; %s", who,
@@ -353,9 +373,9 @@ function feeding.tell_remainder(model, who, feed, takes_remainder)
 end
 
 ---A prediction leaves no sample out.
-function feeding.check_all_taken(who, feed, takes_remainder)
+function feeding.check_all_taken(who, model, feed, takes_remainder)
   if feed.samples and not takes_remainder and feed.samples % feed.batch_size ~= 0 then
-    refuse_remainder(who, feed)
+    refuse_remainder(who, model, feed)
   end
 end
 

@@ -4,6 +4,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local building = require "ipulua.keras.training.building"
 local compile = require "ipulua.keras.training.compile"
+local eagerly = require "ipulua.keras.training.eagerly"
 local feeding = require "ipulua.keras.training.feeding"
 local func = require "ipulua.trace.func"
 local logs = require "ipulua.keras.training.logs"
@@ -80,16 +81,20 @@ function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ..
 function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
   if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
-  local f = self._programs.predict_on_batch
-  if not f then
-    f = func.func(function(given)
+  if self.run_eagerly then compile.check(self, "predict_on_batch") end
+  local key <const> = "predict_on_batch" .. (self.run_eagerly and ";eagerly" or "")
+  local entry = self._programs[key]
+  if not entry then
+    local function predict(given)
       replication.alone()
       return self:predict_step(given)
-    end, {name = self.name .. ".predict_on_batch"})
-    self._programs.predict_on_batch = f
+    end
+    entry = {f = self.run_eagerly and eagerly.step(predict) or func.func(predict,
+      {name = self.name .. ".predict_on_batch", max_programs = self.max_programs})}
+    self._programs[key] = entry
     building.from_batch(self, x)
   end
-  return f(x)
+  return entry.f(x)
 end
 
 return on_batch

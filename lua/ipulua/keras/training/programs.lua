@@ -87,15 +87,41 @@ local function make(model, mode, entry, count)
   end
 end
 
+-- How far the random numbers of a program are: of its Function, or of steps that run eagerly.
+local function draws_of(program)
+  return {func = program.func:draws(), eager = program.draws}
+end
+
+local function continue_draws(program, draws)
+  if not draws then return end
+  program.func:continue_draws(draws.func)
+  if program.draws and draws.eager then
+    program.draws.place, program.draws.runs = draws.eager.place, draws.eager.runs
+  end
+end
+
+-- A model's table of programs → key → the draws of a program that was left for lack of room. Only
+-- the programs in the table are discarded together.
+local left = setmetatable({}, {__mode = "k"})
+
+local function leave(model, key, entry)
+  local programs_left = left[model._programs] or {}
+  left[model._programs] = programs_left
+  programs_left[key] = draws_of(entry.program)
+  model._programs[key] = nil
+end
+
 ---Compiles a training program anew, on its queues as they stand, when a hyperparameter was set
----since.
+---since. It continues the random numbers: else a layer with a seed would begin again.
 ---@param model Model
 ---@param entry ProgramEntry
 function programs.renew(model, entry)
   local version = programs.version_of(model.optimizer)
   if entry.version == version then return end
   entry.version = version
+  local draws = draws_of(entry.program)
   make(model, "train", entry, entry.program.count)
+  continue_draws(entry.program, draws)
 end
 
 ---A compiled function of batches for the current training. It is made anew if the optimizer has
@@ -114,8 +140,15 @@ function programs.of_batch(model, name, f)
       local _ <close> = teams.fitting()
       return f(...)
     end
-    entry = {version = version, f = model.run_eagerly and eagerly.step(traced)
-      or func.func(traced, {name = model.name .. "." .. name})}
+    local former <const> = entry
+    entry = {version = version}
+    if model.run_eagerly then
+      entry.f, entry.draws = eagerly.step(traced, former and former.draws)
+    else
+      entry.f = func.func(traced, {name = model.name .. "." .. name,
+        max_programs = model.max_programs})
+      if former then entry.f:continue_draws(former.f:draws()) end
+    end
     model._programs[key] = entry
   end
   return entry.f
@@ -156,9 +189,7 @@ local function leave_oldest(model, mode)
     if count < most then return end
     programs.close(oldest)
     for key, entry in pairs(model._programs) do
-      if type(entry) == "table" and entry.infeed == oldest.infeed then
-        model._programs[key] = nil
-      end
+      if type(entry) == "table" and entry.infeed == oldest.infeed then leave(model, key, entry) end
     end
   end
 end
@@ -190,6 +221,7 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
       outfeed = outfeed, mode = mode, opened = opened,
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
+    continue_draws(entry.program, left[model._programs] and left[model._programs][key])
     model._programs[key] = entry
     if mode == "train" then programs.renew(model, entry) end
   end
@@ -198,12 +230,12 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   return entry
 end
 
----A model keeps this program no longer.
+---A model keeps this program no longer. A new one of its key continues its random numbers.
 ---@param model Model
 ---@param entry ProgramEntry
 function programs.forget(model, entry)
   for key, each in pairs(model._programs) do
-    if each == entry then model._programs[key] = nil end
+    if each == entry then leave(model, key, entry) end
   end
 end
 

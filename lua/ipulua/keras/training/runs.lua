@@ -115,7 +115,7 @@ function runs.begin(model, who, mode, a, take)
   local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
   feeding.check_shapes(who, model, feed, takes_remainder)
-  if mode == "predict" then feeding.check_all_taken(who, feed, takes_remainder)
+  if mode == "predict" then feeding.check_all_taken(who, model, feed, takes_remainder)
   else feeding.tell_remainder(model, who, feed, takes_remainder) end
   local count, per_execution, may_end = feeding.count_steps(who, feed,
     {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
