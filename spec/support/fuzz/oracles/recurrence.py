@@ -1,7 +1,7 @@
 """Recurrent layers, where the error of a state is carried through the steps; solvers, histograms."""
 import numpy as np
 
-from .common import exactly, finite, op, sigmoid
+from .common import LARGEST, exactly, finite, op, sigmoid
 
 
 class Recurrence:
@@ -18,8 +18,10 @@ class Recurrence:
     def product(self, t, h, error):
         """x kernel and h recurrent with what rounding and the error of h may do to them."""
         c, x, n = self.c, self.x[:, t], self.x.shape[2] + self.units + 4
-        terms = np.abs(x) @ np.abs(self.kernel), np.abs(h) @ np.abs(self.recurrent)
-        return x @ self.kernel, h @ self.recurrent, n * c.w * (terms[0] + terms[1]), (error + c.u * np.abs(h)) @ np.abs(self.recurrent)
+        terms = np.abs(x) @ np.abs(self.kernel) + np.abs(h) @ np.abs(self.recurrent)
+        largest = LARGEST["float64" if c.dtype == "float64" else "float32"]  # where they overflow, so may a part of the sum
+        rounding = np.where(terms < largest, n * c.w * terms, np.inf)
+        return x @ self.kernel, h @ self.recurrent, rounding, (error + c.u * np.abs(h)) @ np.abs(self.recurrent)
 
     def run(self, step):
         outputs, errors, last = [], [], np.zeros_like(self.states[0])
