@@ -68,7 +68,7 @@ Attr attr_float(double f) { return (Attr){.kind = ATTR_FLOAT, .f = f}; }
 Attr attr_bool(bool b) { return (Attr){.kind = ATTR_BOOL, .i = b}; }
 Attr attr_string(const char *s) { return (Attr){.kind = ATTR_STRING, .s = s}; }
 Attr attr_dtype(Dtype d) { return (Attr){.kind = ATTR_DTYPE, .i = d}; }
-Attr attr_ints(const int64_t *v, int n) { return (Attr){.kind = ATTR_INTS, .ints = {v, n}}; }
+Attr attr_ints(const int64_t *v, int n) { return (Attr){.kind = ATTR_INTS, .ints = {v, n, false}}; }
 
 int op_attr_count(const OpDef *op) {
   int n = 0;
