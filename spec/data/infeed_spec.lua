@@ -232,3 +232,27 @@ describe("dataset_benchmark", function()
     end)
   end
 end)
+
+-- A thread that has nothing to do reads a loop's next element ahead, where nothing else in the loop
+-- takes one before.
+describe("two loops that take turns at one queue", function()
+  it("take its elements in their order, on two threads", function()
+    finally(function() ipu.set_num_threads(0) end)
+    ipu.set_num_threads(2)
+    local numbers = ipu.data.range(90000):map(function(i) return ipu.cast(i, "float32") end)
+    local queue, out = ipu.IPUInfeedQueue(numbers), ipu.IPUOutfeedQueue()
+    ipu.func(function()
+      ipu.loops.repeat_n(300, function(sum, outer)
+        return sum + ipu.loops.repeat_n(2, function(part, inner)
+          out:enqueue{outer, inner}
+          return part + inner
+        end, {0.0}, queue)
+      end, {0.0}, queue)
+    end)()
+    local outer, inner = table.unpack(out:dequeue())
+    for i = 0, 599 do
+      assert.equal(i // 2 * 3, outer[i + 1]:item())
+      assert.equal(i // 2 * 3 + i % 2 + 1, inner[i + 1]:item())
+    end
+  end)
+end)
