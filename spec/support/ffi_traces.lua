@@ -1,5 +1,5 @@
--- A LuaJIT program, run by spec/api/ffi_spec.lua: what else runs while ipulua.ffi traces a function
--- or takes results. Lua 5.1 syntax.
+-- A LuaJIT program, run by spec/api/ffi_spec.lua: what else runs while ipulua.ffi traces a function.
+-- Lua 5.1 syntax.
 local ipu = require "ipulua.ffi"
 
 local function call(f, x) return ipu.func(f)(ipu.tensor(x)) end
