@@ -1,4 +1,4 @@
--- A LuaJIT program, run by spec/api/ffi_spec.lua: what else runs while ipulua.ffi traces a function.
+-- A LuaJIT program, run by spec/api/ffi_spec.lua: what else runs while ipulua.ffi traces.
 -- Lua 5.1 syntax.
 local ipu = require "ipulua.ffi"
 
