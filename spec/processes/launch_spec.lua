@@ -134,15 +134,7 @@ end)
 
 -- Of digits that are drawn, where $IPULUA_DATA has no files of MNIST.
 describe("row 176: a training of MNIST", function()
-  local begin <const> = [[
-    local layers = keras.layers
-    local cfg = ipu.IPUConfig()
-    popdist.set_ipu_config(cfg)
-    cfg:configure_ipu_system()
-    keras.utils.set_random_seed(5)
-    local strategy = ipu.PopDistStrategy()
-    local _ <close> = strategy:scope()
-  ]]
+  local begin <const> = processes.in_scope(5)
 
   it("on 4 processes has the weights of one process with 4 replicas", function()
     local script <const> = processes.script(begin .. [[

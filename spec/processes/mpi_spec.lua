@@ -15,13 +15,7 @@ describe("under MPI", function()
       return processes.launched(launcher, o)
     end
     it("rows 175, 176: instances meet and train: " .. launcher, function()
-      local result = run([[
-        local layers = keras.layers
-        local cfg = ipu.IPUConfig()
-        popdist.set_ipu_config(cfg)
-        cfg:configure_ipu_system()
-        local strategy = ipu.PopDistStrategy()
-        local _ <close> = strategy:scope()
+      local result = run(processes.in_scope() .. [[
         say(strategy.cluster_resolver.environment, distributed.allreduce(me + 1.0, "SUM"))
         local model = keras.Sequential{layers.Dense{1, use_bias = false, kernel_initializer = "ones",
           input_shape = {1}}}

@@ -5,14 +5,16 @@ local processes = require "spec.support.processes"
 -- Shared memory, messages, and instances that are told to be on hosts of their own.
 local ways <const> = {{}, {IPULUA_COMM_SHARED = "off"}, {COMM_STUB_HOSTS = "1"}}
 
-local begin <const> = [[
-  local layers = keras.layers
-  local cfg = ipu.IPUConfig()
-  popdist.set_ipu_config(cfg)
-  cfg:configure_ipu_system()
-  keras.utils.set_random_seed(7)
-  local strategy = ipu.PopDistStrategy()
-  local _ <close> = strategy:scope()
+local begin <const> = processes.in_scope(7)
+
+-- new() gives a program of its own: the sum of x, 2 x, 3 x of replicas 0, 1, 2.
+local new_sum <const> = [[
+  local function new()
+    local f = ipu.func(function(x)
+      return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
+    end)
+    return function(x) return strategy:run(f, {x}) end
+  end
 ]]
 
 local function in_every_way(text, o)
@@ -261,13 +263,7 @@ describe("row 176: memory that instances share", function()
   -- Instance 0 gives back the memory of a first program, the others of a second one. A third
   -- program then has another place on each. Its values are 1, 2 and 3 times x.
   it("reads the values of each instance where that one has them", function()
-    local out = in_every_way([[
-      local function new()
-        local f = ipu.func(function(x)
-          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
-        end)
-        return function(x) return strategy:run(f, {x}) end
-      end
+    local out = in_every_way(new_sum .. [[
       local programs = {new(), new()}
       for i, run in ipairs(programs) do run(ipu.full({50000}, 100.0 * i)) end
       programs[me == 0 and 1 or 2] = false
@@ -285,13 +281,7 @@ describe("row 176: memory that instances share", function()
   -- A sum of 3.2 MB takes twice as much, and a window has 32 MiB. On instance 0 five programs leave
   -- no room for a sixth.
   it("sends what one instance has no room for", function()
-    local out = in_every_way([[
-      local function new()
-        local f = ipu.func(function(x)
-          return ipu.cross_replica_sum(x * (ipu.cast(ipu.replication_index(), "float32") + 1))
-        end)
-        return function(x) return strategy:run(f, {x}) end
-      end
+    local out = in_every_way(new_sum .. [[
       local kept = {}
       for i = 1, 5 do
         kept[i] = new()

@@ -20,13 +20,7 @@ describe("row 176: random trainings in every split", function()
 end)
 
 describe("row 176: a backup of several instances", function()
-  local begin <const> = [[
-    local layers = keras.layers
-    local cfg = ipu.IPUConfig()
-    popdist.set_ipu_config(cfg)
-    cfg:configure_ipu_system()
-    local strategy = ipu.PopDistStrategy()
-    local _ <close> = strategy:scope()
+  local begin <const> = processes.in_scope() .. [[
     local x = ipu.ones{16, 1}
     local ds = strategy:experimental_distribute_dataset(ipu.data.from_tensor_slices{x, x}:batch(4,
       {drop_remainder = true}))
@@ -79,13 +73,7 @@ end)
 describe("row 176: own data with a smaller last batch on one instance", function()
   for _, rows in ipairs{{7, 8}, {8, 7}, {7, 9}} do
     it("end on all after the same step: " .. table.concat(rows, " and "), function()
-      local result = processes.together{count = 2, script = processes.script([[
-        local layers = keras.layers
-        local cfg = ipu.IPUConfig()
-        popdist.set_ipu_config(cfg)
-        cfg:configure_ipu_system()
-        local strategy = ipu.PopDistStrategy()
-        local _ <close> = strategy:scope()
+      local result = processes.together{count = 2, script = processes.script(processes.in_scope() .. [[
         local model = keras.Sequential{layers.Dense{1, use_bias = false,
           kernel_initializer = "ones", input_shape = {1}}}
         model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
@@ -111,13 +99,7 @@ end)
 -- each of two replicas.
 describe("row 176: a layer's variables that replicas have each for themselves", function()
   it("begin alike in every split", function()
-    local script <const> = processes.script [[
-      local layers = keras.layers
-      local cfg = ipu.IPUConfig()
-      popdist.set_ipu_config(cfg)
-      cfg:configure_ipu_system()
-      local strategy = ipu.PopDistStrategy()
-      local _ <close> = strategy:scope()
+    local script <const> = processes.script(processes.in_scope() .. [[
       local Own = layers.Layer:extend("Own")
       function Own:build()
         self.own = {}
@@ -141,7 +123,7 @@ describe("row 176: a layer's variables that replicas have each for themselves", 
       model:fit(strategy:experimental_distribute_dataset(ipu.data.from_tensor_slices{ipu.ones{4, 1},
         ipu.ones{4, 1}}:batch(2, {drop_remainder = true})), {verbose = 0})
       show()
-    ]]
+    ]])
     for count = 1, 2 do
       local given = {script = script, count = count, replicas = 2}
       local result = count == 1 and processes.alone(given) or processes.together(given)

@@ -18,15 +18,7 @@ local function in_every_split(text, o)
   return first
 end
 
-local begin <const> = [[
-  local layers = keras.layers
-  local cfg = ipu.IPUConfig()
-  popdist.set_ipu_config(cfg)
-  cfg:configure_ipu_system()
-  keras.utils.set_random_seed(7)
-  local strategy = ipu.PopDistStrategy()
-  local _ <close> = strategy:scope()
-]]
+local begin <const> = processes.in_scope(7)
 
 local function run(text, o)
   o = o or {}

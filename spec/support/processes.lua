@@ -135,6 +135,21 @@ function processes.together(o)
   return {out = all[1].out, err = table.concat(told), status = status}
 end
 
+---What a script begins with that trains in a PopDistStrategy's scope: `layers`, `strategy`.
+---@param seed integer? for keras.utils.set_random_seed
+---@return string
+function processes.in_scope(seed)
+  return [[
+local layers = keras.layers
+local cfg = ipu.IPUConfig()
+popdist.set_ipu_config(cfg)
+cfg:configure_ipu_system()
+]] .. (seed and "keras.utils.set_random_seed(" .. seed .. ")\n" or "") .. [[
+local strategy = ipu.PopDistStrategy()
+local _ <close> = strategy:scope()
+]]
+end
+
 ---A script as a file, whose first lines every one has: `ipu`, `say` (instance 0 prints).
 ---@param text string
 ---@return string path
