@@ -325,6 +325,10 @@ describe("the prompt", function()
       local _, count = command.read(state .. "/ipulua/history"):gsub("\n", "")
       assert.equal(1001, count)
       assert.truthy(command.read(state .. "/ipulua/history"):find("old\nnewest\ny = 1\n$"))
+      -- a line that a full disk cut short is one for itself
+      command.write(state .. "/ipulua/history", "x = 1\ny = ")
+      lines({"z = 1"}, {env = env})
+      assert.equal("x = 1\ny = \nz = 1\n", command.read(state .. "/ipulua/history"))
     end)
 
     it("keeps it below the home by default", function()

@@ -94,7 +94,8 @@ describe("a program that is made anew", function()
       keras.layers.Dense{1, kernel_initializer = "ones"},
     }
     model:compile{loss = "mae", optimizer = keras.optimizers.SGD{0, momentum = 0.5},
-      max_programs = options.most, run_eagerly = options.eagerly}
+      max_programs = options.most, run_eagerly = options.eagerly,
+      steps_per_execution = options.per_execution}
     return model
   end
 
@@ -104,6 +105,19 @@ describe("a program that is made anew", function()
       local n = i % 3 + 1
       losses[i + 1] = model:fit(ipu.ones{n, 100}, ipu.zeros{n, 1},
         {batch_size = n, verbose = 0}).history.loss[1]
+    end
+    return losses
+  end
+
+  -- Executions of two steps and of one: the number of batches isn't known before.
+  local function fitted_with_rest(options)
+    options.per_execution = 2
+    local model, losses = model_of(options), {}
+    for i = 0, 8 do
+      local n = i % 3 + 1
+      local ds = ipu.data.from_tensor_slices{ipu.ones{3 * n, 100}, ipu.zeros{3 * n, 1}}
+      losses[i + 1] = model:fit(ds:take_while(function() return true end):batch(n),
+        {verbose = 0}).history.loss[1]
     end
     return losses
   end
@@ -142,10 +156,12 @@ describe("a program that is made anew", function()
             more.seed, more.eagerly = seed or nil, eagerly
             return more
           end
-          local all = fitted(given{most = 64})
-          assert.is_true(distinct(all) > 5)
-          assert.same(all, fitted(given{most = 2}))
-          assert.same(all, fitted(given{most = 1}))
+          for _, f in ipairs{fitted, fitted_with_rest} do
+            local all = f(given{most = 64})
+            assert.is_true(distinct(all) > 5)
+            assert.same(all, f(given{most = 2}))
+            assert.same(all, f(given{most = 1}))
+          end
           for _, f in ipairs{fitted_with_momentum, by_batches} do
             local plain = f(given{})
             assert.is_true(distinct(plain) > 3)

@@ -117,14 +117,17 @@ void history_load(const char *path, void (*visit)(void *context, const char *ent
 
 void history_append(const char *path, const char *entry) {
   /* a pipe would wait for a reader */
-  int descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+  int descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
   struct stat kind;
   bool is_file = descriptor >= 0 && !fstat(descriptor, &kind) && S_ISREG(kind.st_mode);
-  FILE *f = is_file ? fdopen(descriptor, "a") : NULL;
+  FILE *f = is_file ? fdopen(descriptor, "a+") : NULL;
   if (!f) {
     if (descriptor >= 0) close(descriptor);
     return;
   }
+  bool is_ended = fseek(f, -1, SEEK_END) || getc(f) == '\n';
+  fseek(f, 0, SEEK_END);        /* between reading and writing */
+  if (!is_ended) putc('\n', f); /* the disk was full */
   write_escaped(f, entry);
   fclose(f);
 }

@@ -94,7 +94,7 @@ static void read_order(lua_State *L, int index, Pod *p) {
 /* Values of the program's integer arguments; pushes the object that keeps them. */
 static const int64_t *read_arguments(lua_State *L, int index, const Program *p) {
   int64_t *known = lua_newuserdatauv(L, (size_t)(p->argument_count + 1) * sizeof *known, 0);
-  for (int i = 0; i < p->argument_count; i++) known[i] = -1;
+  for (int i = 0; i < p->argument_count; i++) known[i] = INT64_MIN;
   if (lua_getfield(L, index, "arguments") == LUA_TTABLE) {
     for (int i = 0; i < p->argument_count; i++) {
       lua_rawgeti(L, -1, i + 1);

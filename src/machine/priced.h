@@ -43,7 +43,8 @@ typedef struct Machine {
   double io_proportion;
   /* of the host, for each run: 1, less when several runs share one; -1: none */
   double calls;
-  /* values of integer scalars among the program's arguments, -1 where unknown; NULL: all unknown */
+  /* values of integer scalars among the program's arguments, INT64_MIN where unknown; NULL: all
+   * unknown */
   const int64_t *argument;
 } Machine;
 

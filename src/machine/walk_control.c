@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "graph/control.h"
 #include "machine/place.h"
 #include "machine/priced.h"
@@ -19,20 +20,22 @@ static bool scalar_of(const Tensor *t, int64_t *value) {
   return true;
 }
 
-/* A loop's count, when it is a constant or an argument whose value is known; -1 otherwise. */
+/* A loop's count, when it is a constant or an argument whose value is known; -1 otherwise. A loop
+ * of a negative count makes no iteration. */
 static int64_t known_count(const PricingContext *w, const PricedRegion *in, Value *v) {
   for (;;) {
     Value *root = value_root(v);
     int64_t value;
     if (node_is_constant(root->node))
-      return scalar_of(root->node->attr[0].tensor, &value) ? value : -1;
+      return scalar_of(root->node->attr[0].tensor, &value) ? max(value, 0) : -1;
     if (!node_is_input(root->node)) return -1;
     int index = 0;
     while (index < in->graph->input_count && in->graph->input[index] != root) index++;
     if (index == in->graph->input_count) return -1;
     if (!in->outer) {
       const int64_t *known = w->price->machine.argument;
-      return known && index < w->program->argument_count ? known[index] : -1;
+      bool is_known = known && index < w->program->argument_count && known[index] != INT64_MIN;
+      return is_known ? max(known[index], 0) : -1;
     }
     if (index < in->regions.lead) return -1;
     v = in->control->in[index - in->regions.lead + in->regions.skip];

@@ -2,6 +2,8 @@
  * are copied at the end. */
 #include "program/in_place.h"
 
+#include <string.h>
+
 #include "graph/control.h"
 #include "ops/io/remote.h"
 #include "program/lower.h"
@@ -144,43 +146,67 @@ int region_output_pass(const Region *r, int output) {
   return r->pass && node_is_made(n) ? r->pass[n->id] : 0;
 }
 
+/* The copies of a region's outputs that are still to make. */
+typedef struct Copies {
+  const int *targets;
+  int *from, *readers; /* by output; by buffer: how many waiting copies read it */
+  bool *waiting;
+  int count, left;
+} Copies;
+
+static bool new_copies(const Lower *l, const Region *r, const int *targets, Copies *c) {
+  size_t count = (size_t)r->graph->output_count,
+         buffers = (size_t)l->p->buffer_count + 2 * count + 1; /* new: constants, spares */
+  *c = (Copies){.targets = targets,
+                .from = arena_alloc(r->arena, (count + 1) * sizeof(int)),
+                .readers = arena_alloc(r->arena, buffers * sizeof(int)),
+                .waiting = arena_alloc(r->arena, count + 1),
+                .count = (int)count};
+  if (!c->from || !c->readers || !c->waiting) return false;
+  memset(c->readers, 0, buffers * sizeof *c->readers);
+  return true;
+}
+
+/* Makes each copy whose target no waiting copy reads; false: there is none. */
+static bool copy_unread(Lower *l, const Region *r, Copies *c, Block *b) {
+  bool moved = false;
+  for (int i = 0; i < c->count; i++) {
+    if (!c->waiting[i] || c->readers[c->targets[i]]) continue;
+    const Value *output = r->graph->output[i];
+    lower_copy(l, b, c->from[i], c->targets[i], type_bytes(&output->type), output->node);
+    c->waiting[i] = false, moved = true, c->left--, c->readers[c->from[i]]--;
+  }
+  return moved;
+}
+
+/* The first waiting copy and those of its source read a spare buffer from now on. */
+static void break_ring(Lower *l, const Region *r, Copies *c, Block *b) {
+  int first = 0;
+  while (!c->waiting[first]) first++;
+  int source = c->from[first],
+      spare = lower_buffer(l, BUFFER_ARENA, l->p->buffer[source].bytes, NULL);
+  if (spare < 0) return;
+  lower_copy(l, b, source, spare, l->p->buffer[source].bytes, r->graph->output[first]->node);
+  for (int i = 0; i < c->count; i++)
+    if (c->from[i] == source) c->from[i] = spare;
+  c->readers[spare] = c->readers[source], c->readers[source] = 0;
+}
+
 /* Copies have the effect of simultaneous ones. A copy waits while another still reads its target. A
  * ring is broken by a spare buffer. */
 void lower_outputs(Lower *l, Region *r, const int *targets, int pass, Block *b) {
-  const Graph *g = r->graph;
-  int count = g->output_count, left = 0;
-  int *from = arena_alloc(r->arena, (size_t)(count + 1) * sizeof *from);
-  bool *waiting = arena_alloc(r->arena, (size_t)(count + 1));
-  if (!from || !waiting) {
+  Copies c;
+  if (!new_copies(l, r, targets, &c)) {
     lower_no_memory(l);
     return;
   }
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < c.count; i++) {
     if (region_output_pass(r, i) != pass) continue;
-    from[i] = lower_operand(l, r, g->output[i]);
-    waiting[i] = from[i] != targets[i];
-    left += waiting[i];
+    c.from[i] = lower_operand(l, r, r->graph->output[i]);
+    if (c.from[i] < 0) return;
+    c.waiting[i] = c.from[i] != targets[i];
+    c.left += c.waiting[i], c.readers[c.from[i]] += c.waiting[i];
   }
-  while (left > 0 && l->error->status == OK) {
-    bool moved = false;
-    for (int i = 0; i < count; i++) {
-      if (!waiting[i]) continue;
-      bool read = false;
-      for (int k = 0; k < count; k++)
-        read = read || (k != i && waiting[k] && from[k] == targets[i]);
-      if (read) continue;
-      lower_copy(l, b, from[i], targets[i], type_bytes(&g->output[i]->type), g->output[i]->node);
-      waiting[i] = false, moved = true, left--;
-    }
-    for (int i = 0; i < count && !moved; i++) {
-      if (!waiting[i]) continue;
-      int spare = lower_buffer(l, BUFFER_ARENA, l->p->buffer[from[i]].bytes, NULL);
-      if (spare < 0) return;
-      lower_copy(l, b, from[i], spare, l->p->buffer[from[i]].bytes, g->output[i]->node);
-      for (int k = count - 1; k >= 0; k--)
-        if (k != i && from[k] == from[i]) from[k] = spare;
-      from[i] = spare;
-      moved = true;
-    }
-  }
+  while (c.left > 0 && l->error->status == OK)
+    if (!copy_unread(l, r, &c, b)) break_ring(l, r, &c, b);
 }

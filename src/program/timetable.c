@@ -221,14 +221,14 @@ static Status check_count(Error *e, const PipelinePlan *p, int micros) {
   if (micros < plan_min(p) && micros % overlap == 0)
     return fail(
         e, ERR_FAILED_PRECONDITION,
-        "a pipeline of %d stages with tiles for moving data needs at least %d micro-batches, but there are %d",
-        p->positions, plan_min(p), micros);
+        "a pipeline of %d stage%s with tiles for moving data needs at least %d micro-batches, but there are %d",
+        p->positions, plural(p->positions), plan_min(p), micros);
   if (micros < 1 || micros % overlap)
     return fail(
         e, ERR_FAILED_PRECONDITION,
         "the number of micro-batches of a pipeline (gradient_accumulation_count) must be a multiple of %d for schedule %s "
-        "with %d stages, but it is %d",
-        overlap, p->schedule->name, p->positions, micros);
+        "with %d stage%s, but it is %d",
+        overlap, p->schedule->name, p->positions, plural(p->positions), micros);
   return OK;
 }
 

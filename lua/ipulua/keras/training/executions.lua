@@ -49,7 +49,6 @@ local function leave_oldest(model, run, name)
   if #order <= (model.max_programs or most_programs) then return end
   local oldest = table.remove(order, 1)
   local entry = run.beside[oldest]
-  programs.close(entry)
   programs.forget(model, entry)
   run.beside[oldest] = nil
 end

@@ -49,6 +49,7 @@ local makers <const> = {train = steps.train_program, test = steps.test_program,
   predict = steps.predict_program}
 
 ---@class ProgramEntry
+---@field key string under which the model keeps it
 ---@field program StepProgram
 ---@field infeed IPUInfeedQueue
 ---@field outfeed IPUOutfeedQueue? of each step's metrics, for asynchronous callbacks
@@ -104,11 +105,22 @@ end
 -- the programs in the table are discarded together.
 local left = setmetatable({}, {__mode = "k"})
 
-local function leave(model, key, entry)
+-- Programs of other numbers of steps on the entry's infeed go with it.
+local function leave(model, entry)
   local programs_left = left[model._programs] or {}
   left[model._programs] = programs_left
-  programs_left[key] = draws_of(entry.program)
-  model._programs[key] = nil
+  for key, each in pairs(model._programs) do
+    if type(each) == "table" and each.infeed and each.infeed == entry.infeed then
+      programs_left[key] = draws_of(each.program)
+      model._programs[key] = nil
+    end
+  end
+end
+
+-- A new program of this key continues the random numbers of one that was left.
+local function keep(model, entry)
+  continue_draws(entry.program, left[model._programs] and left[model._programs][entry.key])
+  model._programs[entry.key] = entry
 end
 
 ---Compiles a training program anew, on its queues as they stand, when a hyperparameter was set
@@ -166,6 +178,14 @@ function programs.read_from(model, mode, entry, dataset, depth)
   if mode == "train" then programs.renew(model, entry) end
 end
 
+---A model keeps this program no longer. A new one of its key continues its random numbers.
+---@param model Model
+---@param entry ProgramEntry
+function programs.forget(model, entry)
+  programs.close(entry)
+  leave(model, entry)
+end
+
 local most_programs <const> = 64 -- of a model that was not compiled
 
 -- The entries of a mode that no open run uses, and the one that was opened longest ago.
@@ -180,17 +200,13 @@ local function idle(model, mode)
   return count, oldest
 end
 
--- Makes room for a new program of a mode: drops those that were opened longest ago. Programs of
--- other numbers of steps on their infeeds go with them.
+-- Makes room for a new program of a mode: drops those that were opened longest ago.
 local function leave_oldest(model, mode)
   local most <const> = model.max_programs or most_programs
   while true do
     local count, oldest = idle(model, mode)
     if count < most then return end
-    programs.close(oldest)
-    for key, entry in pairs(model._programs) do
-      if type(entry) == "table" and entry.infeed == oldest.infeed then leave(model, key, entry) end
-    end
+    programs.forget(model, oldest)
   end
 end
 
@@ -217,12 +233,11 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   else
     leave_oldest(model, mode)
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
-    entry = {infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
+    entry = {key = key, infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
       outfeed = outfeed, mode = mode, opened = opened,
       version = programs.version_of(model.optimizer)}
     make(model, mode, entry, count)
-    continue_draws(entry.program, left[model._programs] and left[model._programs][key])
-    model._programs[key] = entry
+    keep(model, entry)
     if mode == "train" then programs.renew(model, entry) end
   end
   opened = opened + 1
@@ -230,14 +245,6 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
   return entry
 end
 
----A model keeps this program no longer. A new one of its key continues its random numbers.
----@param model Model
----@param entry ProgramEntry
-function programs.forget(model, entry)
-  for key, each in pairs(model._programs) do
-    if each == entry then leave(model, key, entry) end
-  end
-end
 
 ---A program of another number of steps that reads on where an entry's infeed stands.
 ---@param model Model
@@ -246,13 +253,12 @@ end
 ---@param count integer steps of an execution
 ---@return ProgramEntry
 function programs.beside(model, mode, entry, count)
-  local key = program_key(model, mode, entry.infeed.dataset, count, false) .. ";"
-    .. structure.identity(entry.infeed)
+  local key = entry.key .. ";steps " .. count
   local other = model._programs[key]
   if not other then
-    other = {infeed = entry.infeed, version = programs.version_of(model.optimizer)}
+    other = {key = key, infeed = entry.infeed, version = programs.version_of(model.optimizer)}
     make(model, mode, other, count)
-    model._programs[key] = other
+    keep(model, other)
   end
   return other
 end
