@@ -179,7 +179,7 @@ static bool copy_unread(Lower *l, const Region *r, Copies *c, Block *b) {
   return moved;
 }
 
-/* The first waiting copy and those of its source read a spare buffer from now on. */
+/* The first waiting copy, and all others of its source, now read a spare buffer. */
 static void break_ring(Lower *l, const Region *r, Copies *c, Block *b) {
   int first = 0;
   while (!c->waiting[first]) first++;
