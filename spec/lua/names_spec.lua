@@ -22,6 +22,27 @@ describe("the names of variables", function()
   end)
 end)
 
+describe("a name", function()
+  it("has no control character: terminals and files get it", function()
+    local layers = ipu.keras.layers
+    local makers <const> = {
+      function(name) return layers.Dense{3, name = name} end,
+      function(name) return ipu.Variable(1, name) end,
+      function(name) return ipu.keras.metrics.Mean{name = name} end,
+      function(name) return ipu.keras.Sequential{{layers.Dense(3)}, name = name} end,
+      function(name) return ipu.keras.optimizers.SGD{0.1, name = name} end,
+    }
+    for i, make in ipairs(makers) do
+      for _, name in ipairs{"a\27[31m", "a\0b", "a\n"} do
+        local ok, message = pcall(make, name)
+        assert.is_false(ok, i)
+        assert.truthy(message:find("'name' has a control character", 1, true), message)
+      end
+      assert.equal("größe 2", make("größe 2").name)
+    end
+  end)
+end)
+
 describe("an argument that there is not", function()
   -- A beginning of three letters is as near as one slip; a name too far from all has no advice.
   it("is told which one is meant", function()

@@ -160,11 +160,17 @@ local function compile_type(t, where)
   error("args: " .. where .. " has an unknown type " .. tostring(t))
 end
 
+-- Names are shown on terminals and written into files.
+local function check_name(name)
+  return type(name) == "string" and name:find("%c") and "has a control character" or nil
+end
+
 local function compile_row(row)
   local types = row[2]
   if type(types) ~= "table" or enum.is(types) or class.is_class(types) then types = {types} end
   local compiled = {
-    name = row[1], default = row[3], check = row.check, range = row.range,
+    name = row[1], default = row[3], check = row.check or row[1] == "name" and check_name or nil,
+    range = row.range,
     list = row.list, whole = row.whole, nested = row.nested, list_of = row.list_of, one = row.one,
     part = row.part, for_number = row.for_number,
     required = row[3] == nil and not row.optional, copies = rows.is_plain(row[3]),
