@@ -50,7 +50,7 @@ local x_row <const> = tensor_row("x")
 -- ------------------------------------------------ the same function under the same or another name
 
 for _, name in ipairs {
-  "abs", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow",
+  "abs", "square", "exp", "log", "sin", "cos", "tanh", "sigmoid", "sign", "round", "pow",
   "maximum", "minimum", "equal",
   "not_equal", "greater", "greater_equal", "less", "less_equal", "reshape", "tile", "cast",
   "stop_gradient", "zeros_like",
@@ -65,6 +65,9 @@ backend.permute_dimensions, backend.variable = ops.transpose, Variable
 backend.random_normal, backend.random_uniform = ops.random.normal, ops.random.uniform
 backend.truncated_normal, backend.random_bernoulli = ops.random.truncated_normal,
   ops.random.bernoulli
+
+-- Of the numbers below 0 it is 0, as Keras' is: ipu.sqrt has NaN there.
+define("sqrt", {x_row}, function(x) return ops.sqrt(ops.maximum(x, 0)) end)
 
 -- The axes in the opposite order.
 define("transpose", {x_row}, function(x) return ops.transpose(x) end)
@@ -120,7 +123,7 @@ local function define_of_list(name, f)
 end
 
 define_of_list("concatenate", function(tensors, axis) return ops.concat(tensors, axis or -1) end)
-define_of_list("stack", function(tensors, axis) return ops.stack(tensors, {axis = axis or 0}) end)
+define_of_list("stack", function(tensors, axis) return ops.stack(tensors, axis or 0) end)
 define("gather", {tensor_row "reference", tensor_row "indices"}, function(reference, indices)
   return ops.gather(reference, indices, {axis = 0})
 end)
@@ -193,10 +196,12 @@ define("bias_add", {x_row, tensor_row "bias"}, function(x, bias) return x + bias
 
 -- ------------------------------------------------ values and conditions
 
--- Values outside the bounds become the nearest bound; a bound that is nil is none.
+-- Values outside the bounds become the nearest bound; a bound that is nil is none. Of bounds in the
+-- wrong order the lower one counts.
 define("clip", {x_row, optional_row("min_value", "number"),
   optional_row("max_value", "number")}, function(x, low, high)
-  return ops.clip_by_value(x, low or -math.huge, high or math.huge)
+  low, high = low or -math.huge, high or math.huge
+  return ops.clip_by_value(x, low, math.max(low, high))
 end)
 
 local function made(e) return type(e) == "function" and e() or e end
@@ -379,7 +384,8 @@ about.say("backend", {
     .. "→ [...]."},
   {"categorical_crossentropy",
     text = "−Σ y log p; targets are one-hot: {[..., classes], [..., classes]} → [...]."},
-  {"clip", text = "Values outside the bounds become the nearest bound; nil is none."},
+  {"clip", text = "Values outside the bounds become the nearest bound; nil is none. Of bounds "
+    .. "in the wrong order the lower one counts."},
   {"concatenate", text = "Tensors one after the other: [..., a], [..., b] → [..., a + b]."},
   {"constant", text = "As `ipu.constant`."},
   {"count_params", text = "The number of elements, an integer."},
@@ -422,6 +428,7 @@ about.say("backend", {
   {"softsign", text = "As `activations.softsign`."},
   {"sparse_categorical_crossentropy",
     text = "−log p of the class; targets are class numbers: {[...], [..., classes]} → [...]."},
+  {"sqrt", text = "The square root; of numbers below 0 it is 0."},
   {"squeeze", text = "Without an axis of 1: [..., 1, ...] → [...]."},
   {"stack", text = "Tensors of one shape along a new axis: n × [...] → [n, ...]."},
   {"std", text = "The population standard deviation over axes."},
