@@ -1742,7 +1742,8 @@ function ipu.global_variables() end
 ---@return ipulua.Tensor[] variables
 function ipu.trainable_variables() end
 
----An operation that gives the variables made so far their initial values.
+---An operation that gives the variables that get_variable and the optimizers of ipu.train have
+---made so far their initial values. A Variable keeps its value.
 ---@return Operation
 function ipu.global_variables_initializer() end
 

@@ -1341,7 +1341,7 @@ function Model:reset_states(...) end
 ---Writes the whole model to a .safetensors file: architecture, weights, compile's arguments, the optimizer's state.
 function Model:save(...) end
 
----Writes the weights to a .safetensors or .npz file.
+---Writes the weights to a .safetensors or .npz file, and beside them what layers have learnt by adapt.
 function Model:save_weights(...) end
 
 ---Whether callbacks run for each step, rather than once for each execution.

@@ -164,6 +164,24 @@ describe("CSV", function()
     assert.same({{1e39}}, rows(data.from_csv(path, {dtype = "float64"})))
   end)
 
+  -- The forms of strtod, C11 7.22.1.3: printf writes -nan and -inf, other languages Infinity.
+  it("has numbers that are not finite in each form that from_csv reads", function()
+    for cell, want in pairs{inf = math.huge, ["+Inf"] = math.huge, ["-inf"] = -math.huge,
+      INFINITY = math.huge, ["-Infinity"] = -math.huge, nan = "nan", NaN = "nan", ["-nan"] = "nan",
+      ["+nan"] = "nan"} do
+      command.write(path, "a\n" .. cell .. "\n2.5\n")
+      local columns, types = data.read_csv(path)
+      assert.equal("float32", types.a, cell)
+      for _, got in ipairs{columns.a[1]:item(), data.from_csv(path):iter()()[1]:item()} do
+        assert.is_true(got == want or want == "nan" and got ~= got, cell)
+      end
+    end
+    for _, cell in ipairs{"infin", "nano", "+-inf", "-"} do
+      command.write(path, "a\n" .. cell .. "\n2.5\n")
+      assert.equal("text", select(2, data.read_csv(path)).a)
+    end
+  end)
+
   it("of columns of one name loses none in silence", function()
     command.write(path, "a,b,a\n1,2,3\n")
     assert.error_matches(function() data.read_csv(path) end, "two columns are called 'a'")

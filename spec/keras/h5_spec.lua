@@ -45,6 +45,31 @@ describe("load_weights of .h5", function()
     check(other)
   end)
 
+  -- ((3, 6, 0) - mean) / deviation is (1, 1, -1); then the kernel's rows add up to 3 - 3 i / 8.
+  run_if("sets mean and variance of a Normalization, which are weights in Keras", function()
+    local function scaled(name)
+      local n = layers.Normalization{name = name}
+      n:adapt(ipu.tensor{{0, 0, 0}, {20, 20, 20}})
+      return keras.Sequential{keras.Input{shape = {3}}, n, layers.Dense{2, name = "first"}}
+    end
+    for _, case in ipairs{{"/learnt.h5", "other", {}}, {"/learnt.h5", "scaled", {by_name = true}},
+      {"/learnt3.weights.h5", "scaled", {}}} do
+      local m = scaled(case[2])
+      m:load_weights(folder .. case[1], case[3])
+      local y = m:predict(ipu.tensor{{3, 6, 0}}):totable()[1]
+      assert.near(0 + 0.25 - 0.5 - 1, y[1], 1e-6)
+      assert.near(0.125 + 0.375 - 0.625 - 0.875, y[2], 1e-6)
+    end
+    local m = scaled "scaled"
+    assert.error_matches(function() m:load_weights(folder .. "/learnt_short.h5") end,
+      "layer 'scaled' has 3 weights, the file 2")
+    m = keras.Sequential{keras.Input{shape = {3}}, layers.Normalization{mean = 0, variance = 1},
+      layers.Dense{2, name = "first"}, layers.BatchNormalization{name = "middle"},
+      layers.Dense{1, name = "last"}}
+    m:load_weights(folder .. "/keras2.h5") -- given values are no weights
+    check(m)
+  end)
+
   run_if("reads those of Keras 3", function()
     local m = model("x", "y", "z")
     m:load_weights(folder .. "/keras3.weights.h5")

@@ -33,6 +33,17 @@ def keras2(group, layers, split=False):
 
 
 layers = [("first", dense), ("middle", norm), ("flat", []), ("last", last)]
+
+# Normalization of Keras 2 and 3 has weights: mean, variance and the number of samples.
+learnt = [np.array([1, 2, 5], np.float32), np.array([4, 16, 25], np.float32), np.array(10, np.int64)]
+with h5py.File(folder + "/learnt.h5", "w") as f:
+    keras2(f, [("scaled", learnt), ("first", dense)])
+with h5py.File(folder + "/learnt3.weights.h5", "w") as f:
+    for layer, values in (("normalization", learnt), ("dense", dense)):
+        for i, value in enumerate(values):
+            f[f"layers/{layer}/vars/{i}"] = value
+with h5py.File(folder + "/learnt_short.h5", "w") as f:
+    keras2(f, [("scaled", learnt[:2]), ("first", dense)])
 with h5py.File(folder + "/keras2.h5", "w") as f:
     keras2(f, layers)
 with h5py.File(folder + "/model.h5", "w") as f:

@@ -97,10 +97,10 @@ local missing <const> = {[""] = true, NA = true, ["N/A"] = true, ["n/a"] = true,
 -- A number as CSV has them: decimal, without Lua's other forms.
 local function number_of(cell)
   if not cell:find("^%s*[+-]?[%d.]+[eE]?[+-]?%d*%s*$") then
-    local word = cell:lower():match("^%s*([+-]?[%a]+)%s*$")
+    local sign, word = cell:lower():match("^%s*([+-]?)(%a+)%s*$")
     if word == "nan" then return 0 / 0 end
-    if word == "inf" or word == "+inf" then return math.huge end
-    return word == "-inf" and -math.huge or nil
+    if word ~= "inf" and word ~= "infinity" then return nil end
+    return sign == "-" and -math.huge or math.huge
   end
   return tonumber(cell)
 end

@@ -11,6 +11,7 @@ local drawing = require "ipulua.data.draws"
 local elements = require "ipulua.data.elements"
 local structure = require "ipulua.base.structure"
 local host_strings = require "ipulua.data.host_strings"
+local learned = require "ipulua.base.learned"
 local tracing = require "ipulua.trace.tracing"
 
 local function wrap_results(results)
@@ -59,6 +60,7 @@ end
 local function trace_element(who, f, types, template)
   local _ <close> = tracing.guard()
   tracing.begin_root()
+  learned.keep "a dataset's function"
   local symbolic = {}
   for i, t in ipairs(types) do
     symbolic[i] = core.trace_argument(t.dtype, t.shape, "component " .. i)

@@ -226,7 +226,8 @@ function variables.undo_pending()
   core.here().pending = pending and {}
 end
 
----An operation that gives the variables made so far their initial values.
+---An operation that gives the variables that get_variable and the optimizers of ipu.train have
+---made so far their initial values. A Variable keeps its value.
 ---@return Operation
 function variables.global_variables_initializer()
   local items = {}

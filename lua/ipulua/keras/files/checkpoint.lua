@@ -9,6 +9,7 @@ local data = require "ipulua.data"
 local folder = require "ipulua.keras.files.checkpoint_folder"
 local json = require "ipulua.base.json"
 local Layer = require "ipulua.keras.base.layer"
+local learnt = require "ipulua.keras.files.learnt"
 local nest = require "ipulua.base.nest"
 local optimizers = require "ipulua.keras.optimizers"
 local kept_weights = require "ipulua.keras.files.weights"
@@ -166,6 +167,17 @@ local function entries_of(list)
   return weights, alone
 end
 
+-- Layers that learn by adapt, with their prefixes in the file of weights.
+local function learners_of(list)
+  local layers = {}
+  for _, object in ipairs(list) do
+    local own = object.kind == "layer"
+      and kept_weights.learners(object.value, prefix_of(object, list)) or {}
+    table.move(own, 1, #own, #layers + 1, layers)
+  end
+  return layers
+end
+
 -- An optimizer's slots: of weights, and of variables that are saved by themselves.
 local function with_alone(weights, alone)
   local all = table.move(weights, 1, #weights, 1, {})
@@ -175,9 +187,11 @@ local function with_alone(weights, alone)
   return all
 end
 
-local function values_of(entries)
+local function values_of(entries, learners)
   local tensors = {}
-  return tensors, json.encode(json.array(kept_weights.collect("Checkpoint.save", tensors, entries)))
+  local order = kept_weights.collect("Checkpoint.save", tensors, entries)
+  local more = learnt.collect(learners, tensors)
+  return tensors, json.encode(json.array(table.move(more, 1, #more, #order + 1, order)))
 end
 
 -- ------------------------------------------------ saving
@@ -199,19 +213,19 @@ function checkpoint.members(list)
     end
     kept_weights.collect("Checkpoint.save", slots, named)
   end
-  local tensors, order = values_of(weights)
+  local tensors, order = values_of(weights, learners_of(list))
   return {
     ["weights.safetensors"] = {tensors = tensors,
       metadata = {format = "ipulua.weights/1", order = order}},
     ["optim.safetensors"] = {tensors = slots},
-    ["variables.safetensors"] = #alone > 0 and {tensors = (values_of(alone))} or nil,
+    ["variables.safetensors"] = #alone > 0 and {tensors = (values_of(alone, {}))} or nil,
   }
 end
 
 -- A layer that is not built has no variables for the file's weights, which would be passed over
 -- without a word.
-local function check_built(who, list, entries, weights)
-  local known, left = {}, {}
+local function check_built(who, list, entries, weights, known)
+  local left = {}
   for _, entry in ipairs(entries) do known[entry.path] = true end
   for name in pairs(weights) do
     if not known[name] then left[#left + 1] = name end
@@ -246,8 +260,9 @@ function checkpoint.plan(who, list, saved)
   local slots = saved.member("optim.safetensors") or {}
   local entries, alone = entries_of(list)
   entries = kept_weights.as_in_file(entries, weights or {}, metadata)
-  check_built(who, list, entries, weights or {})
-  local plans = {(kept_weights.plan(who, entries, weights or {})),
+  local values, names = kept_weights.plan_learnt(learners_of(list), weights or {}, metadata)
+  check_built(who, list, entries, weights or {}, names)
+  local plans = {values, (kept_weights.plan(who, entries, weights or {})),
     (kept_weights.plan(who, alone, saved.member("variables.safetensors") or {}))}
   local graph_optimizers = {}
   for _, object in ipairs(list) do

@@ -37,10 +37,14 @@ local function listed(attributes, name)
   return i > 0 and out or nil
 end
 
-local function weighty(layers)
+local function is_learner(layer) return class.of(layer).learnt_in_keras ~= nil end
+
+-- Layers with weights. If with_learners is set, those that learn by adapt, too: what they have
+-- learnt is weights in Keras.
+local function weighty(layers, with_learners)
   local out = {}
   for _, layer in ipairs(layers) do
-    if #layer.weights > 0 then out[#out + 1] = layer end
+    if #layer.weights > 0 or with_learners and is_learner(layer) then out[#out + 1] = layer end
   end
   return out
 end
@@ -78,9 +82,11 @@ local function pair(layer, tensors)
   return {layer = layer, tensors = tensors, variables = as_written(layer)}
 end
 
--- By name where all names are known, else in order.
+-- By name where all names are known, else in order. Values that a layer was given are no weights in
+-- Keras, either.
 local function pair_all(model, found)
-  local layers = weighty(model.layers)
+  local layers = weighty(model.layers, true)
+  if #layers ~= #found then layers = weighty(model.layers) end
   if #layers ~= #found then
     blame.error(string.format("load_weights: the file has %s with weights, the model has %d",
       counted(#found, "layer"), #layers), "value")
@@ -96,6 +102,7 @@ end
 
 -- Whether each tensor has its weight's shape.
 local function fits(each)
+  if is_learner(each.layer) then return #each.tensors == #class.of(each.layer).learnt_in_keras end
   if #each.variables ~= #each.tensors then return false end
   for i, v in ipairs(each.variables) do
     if table.concat(v.shape, ",") ~= table.concat(each.tensors[i].shape, ",") then return false end
@@ -108,7 +115,7 @@ local function pair_known(model, found, skip_mismatch)
   local tensors_of = {}
   for _, f in ipairs(found) do tensors_of[f[1]] = f[2] end
   local pairs_of = {}
-  for _, layer in ipairs(weighty(model.layers)) do
+  for _, layer in ipairs(weighty(model.layers, true)) do
     local each = tensors_of[layer.name] and pair(layer, tensors_of[layer.name])
     if each and (not skip_mismatch or fits(each)) then pairs_of[#pairs_of + 1] = each end
   end
@@ -212,7 +219,7 @@ local function keras3(layers, datasets, root, out)
     local folder = root .. next_name(used, layer) .. "/"
     if class.of(layer).is_model and any_below(datasets, folder .. "layers/") then
       keras3(layer.layers, datasets, folder .. "layers/", out)
-    elseif #layer.weights > 0 then
+    elseif #layer.weights > 0 or is_learner(layer) and any_below(datasets, folder) then
       local tensors = below(datasets, folder, layer)
       if #tensors == 0 then
         blame.error("load_weights: the file has nothing for '" .. folder .. "'", "value")
@@ -225,13 +232,23 @@ end
 
 -- ------------------------------------------------ both
 
+local function check_count(each, count)
+  if count == #each.tensors then return end
+  blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name,
+    counted(count, "weight"), #each.tensors), "value")
+end
+
+local function add_learnt(each, plan)
+  local values, known = {}, class.of(each.layer).learnt_in_keras
+  check_count(each, #known)
+  for i, name in ipairs(known) do values[name] = each.tensors[i] end
+  plan[#plan + 1] = {learn = each.layer:_learning(values)}
+end
+
 local function add_to_plan(each, path_of, plan, fitted)
   local variables, tensors = each.variables, each.tensors
-  if #variables ~= #tensors then
-    blame.error(string.format("load_weights: layer '%s' has %s, the file %d", each.layer.name,
-      counted(#variables, "weight"), #tensors),
-      "value")
-  end
+  if is_learner(each.layer) then return add_learnt(each, plan) end
+  check_count(each, #variables)
   for i, t in ipairs(tensors) do
     local v = variables[i]
     plan[#plan + 1] = {variable = v,

@@ -237,6 +237,8 @@ function model_file.load_model(...)
   if metadata.inputs then build_again(model, described "inputs", a.path) end
   local entries = weights.as_in_file(weights.paths(model), tensors, metadata)
   local plan, expected = weights.plan("load_model", entries, tensors)
+  local values, names = weights.plan_learnt(weights.learners(model, ""), tensors, metadata)
+  for name in pairs(names) do expected[name] = true end
   weights.check_left("load_model", tensors, expected)
   if metadata.options then
     local options = described "options"
@@ -252,6 +254,7 @@ function model_file.load_model(...)
     table.move(of_optimizer, 1, #of_optimizer, #plan + 1, plan)
   end
   weights.commit(plan)
+  weights.commit(values)
   return model
 end
 

@@ -8,6 +8,7 @@ local counted = require "ipulua.base.counted"
 local formats = require "ipulua.keras.files.formats"
 local held = require "ipulua.keras.base.held"
 local json = require "ipulua.base.json"
+local learnt = require "ipulua.keras.files.learnt"
 local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 
@@ -84,6 +85,23 @@ function weights.paths(layer)
   return list
 end
 
+---The layers of a layer or model that learn values by adapt, each once, with the prefixes of their
+---names in a file: {layer =, prefix =}.
+---@param layer Layer
+---@param prefix string
+---@return table[]
+function weights.learners(layer, prefix)
+  local list, seen = {}, {}
+  local function visit(each, path)
+    if seen[each] then return end
+    seen[each] = true
+    if each._learnt then list[#list + 1] = {layer = each, prefix = path} end
+    each_sublayer(each, path, visit)
+  end
+  visit(layer, prefix)
+  return list
+end
+
 -- ------------------------------------------------ weights
 
 local weights_rows <const> = {{"path", "string"}, {"overwrite", "boolean", true},
@@ -107,14 +125,21 @@ function weights.collect(who, tensors, entries)
   return order
 end
 
--- Tensors by path, and the paths in the order of the weights.
----@return table<string, userdata>, string[]
+---The contents of a file of a model: tensors by path; the paths of its weights in their order, then
+---the paths of learnt values.
+---@param who string
+---@param model Model
+---@return table<string, userdata> tensors
+---@return string[] order
 function weights.tensors(who, model)
   local list = {}
-  return list, weights.collect(who, list, weights.paths(model))
+  local order = weights.collect(who, list, weights.paths(model))
+  local more = learnt.collect(weights.learners(model, ""), list)
+  return list, table.move(more, 1, #more, #order + 1, order)
 end
 
----Writes the weights to a .safetensors or .npz file.
+---Writes the weights to a .safetensors or .npz file, and beside them what layers have learnt by
+---adapt.
 ---Errors: another ending than .safetensors and .npz, a model without weights, a path that can't be
 ---written, a file that is there where overwrite is false: `model:save_weights "w.txt"`
 ---@param ... any path, overwrite, all_instances
@@ -189,9 +214,27 @@ end
 ---@param plan table[] of weights.plan or weights.plan_optimizer
 function weights.commit(plan)
   for _, each in ipairs(plan) do
-    if each.optimizer then each.optimizer:state(each.state, each.value)
+    if each.learn then each.learn()
+    elseif each.optimizer then each.optimizer:state(each.state, each.value)
     else each.variable:assign(each.value) end
   end
+end
+
+-- The names of a file's weights in their order, then the names of its learnt values.
+local function order_of(metadata)
+  local order = metadata and metadata.order and json.decode(metadata.order)
+  if type(order) ~= "table" then return nil, {} end
+  return learnt.split(order)
+end
+
+---A plan for weights.commit: the learnt values of layers that learn by adapt.
+---@param layers table[] of weights.learners
+---@param tensors table<string, userdata>
+---@param metadata table<string, string>?
+---@return table[] plan
+---@return table<string, true> expected
+function weights.plan_learnt(layers, tensors, metadata)
+  return learnt.plan(layers, tensors, (select(2, order_of(metadata))))
 end
 
 ---The entries under the names that a file gives them. Names that were given automatically differ
@@ -202,7 +245,7 @@ end
 ---@param metadata table<string, string>?
 ---@return table[]
 function weights.as_in_file(entries, tensors, metadata)
-  local order = metadata and metadata.order and json.decode(metadata.order)
+  local order = order_of(metadata)
   local missing = false
   for _, entry in ipairs(entries) do missing = missing or tensors[entry.path] == nil end
   if not missing or not order or #order ~= #entries then return entries end
@@ -213,7 +256,7 @@ end
 
 -- If weights are known by their order alone, their number is checked first.
 local function check_count(entries, tensors, metadata)
-  local order = metadata and metadata.order and json.decode(metadata.order)
+  local order = order_of(metadata)
   if not order or #order == #entries then return end
   for _, entry in ipairs(entries) do
     if tensors[entry.path] then return end -- names say more
@@ -264,6 +307,8 @@ function methods:load_weights(...)
   end
   local tensors, metadata = format.read(a.path)
   check_built(self, entries)
+  local values, names = weights.plan_learnt(weights.learners(self, ""), tensors,
+    not a.by_name and metadata or nil)
   if a.by_name then
     local known = {}
     for _, entry in ipairs(entries) do
@@ -273,13 +318,16 @@ function methods:load_weights(...)
       if fits then known[#known + 1] = entry end
     end
     weights.commit((weights.plan("load_weights", known, tensors)))
+    weights.commit(values)
     return
   end
   check_count(entries, tensors, metadata)
   local plan, expected = weights.plan("load_weights",
     weights.as_in_file(entries, tensors, metadata), tensors)
+  for name in pairs(names) do expected[name] = true end
   weights.check_left("load_weights", tensors, expected)
   weights.commit(plan)
+  weights.commit(values)
 end
 
 -- ------------------------------------------------ optimizer state

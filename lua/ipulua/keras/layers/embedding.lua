@@ -134,6 +134,11 @@ local function each_batch(given, visit)
   visit(given)
 end
 
+local function learn(self, boundaries)
+  if rawget(self, "_boundaries") then learned.change(self) end
+  rawset(self, "_boundaries", boundaries)
+end
+
 ---Takes the boundaries of num_bins bins from data: a tensor, a list, or a dataset of batches.
 ---@param given any
 function Discretization:adapt(given)
@@ -143,8 +148,23 @@ function Discretization:adapt(given)
   end
   local boundaries = quantiles.boundaries(function(visit) each_batch(given, visit) end,
     self.num_bins, self.epsilon)
-  if rawget(self, "_boundaries") then learned.change() end
-  rawset(self, "_boundaries", boundaries)
+  learn(self, boundaries)
+end
+
+-- Boundaries that were given are arguments. Those that were learnt are in a file of weights, too.
+function Discretization:_learnt()
+  local found <const> = rawget(self, "_boundaries")
+  return {boundaries = found and core.tensor(found, "float64")}
+end
+
+function Discretization:_learning(values)
+  local found <const> = values.boundaries
+  if not self.num_bins or not found or found.rank ~= 1 then
+    blame.error(string.format("layer '%s': %s", self.name, self.num_bins
+      and "the file has no list of boundaries"
+      or "the file has learnt boundaries, the model given ones"), "value")
+  end
+  return function() learn(self, found:totable()) end
 end
 
 ---The boundaries that were learnt are kept beside num_bins.
@@ -198,6 +218,7 @@ function Discretization:call(x)
     blame.error(string.format("layer '%s': its boundaries are unknown; call adapt(data)",
       self.name), "failed_precondition")
   end
+  if not rawget(self, "bin_boundaries") then learned.use(self, x) end
   local bins = bins_of(x, boundaries)
   if self.output_mode == "int" then return bins end
   return layers.encode(bins, self.num_bins or #boundaries + 1, self.output_mode, self.compute_dtype)

@@ -144,7 +144,7 @@ end
 function IntegerLookup:set_vocabulary(vocabulary, idf_weights)
   local list = without_special(self, as_list(vocabulary))
   check_tokens(self, list)
-  if rawget(self, "_tokens") then learned.change() end
+  if rawget(self, "_tokens") then learned.change(self) end
   rawset(self, "_weights", modes.given_weights("IntegerLookup", self.output_mode,
     modes.argument(idf_weights), #list, token_start(self)))
   rawset(self, "_tokens", table.move(list, 1, #list, 1, {})) -- not a field that could hold layers
@@ -208,6 +208,24 @@ function IntegerLookup:adapt(given)
     self.output_mode == "tf_idf" and modes.weights(documents, tokens) or nil)
 end
 
+-- A file of weights has the vocabulary, too, and its weights.
+function IntegerLookup:_learnt()
+  local tokens <const>, weights <const> = rawget(self, "_tokens"), rawget(self, "_weights")
+  return {vocabulary = tokens and core.tensor(tokens, "int32"),
+    idf_weights = weights and core.tensor(weights, "float64")}
+end
+
+function IntegerLookup:_learning(values)
+  local tokens <const>, weights <const> = values.vocabulary, values.idf_weights
+  if not tokens or not tokens.dtype:find("int") then
+    blame.error(string.format("layer '%s': the file has no vocabulary of integers", self.name),
+      "value")
+  end
+  check_tokens(self, tokens:reshape{-1}:totable())
+  modes.given_weights("IntegerLookup", self.output_mode, weights, tokens.size, token_start(self))
+  return function() self:set_vocabulary(tokens, weights) end
+end
+
 -- ------------------------------------------------ looking up
 
 local function known_tokens(self)
@@ -247,6 +265,7 @@ function IntegerLookup:call(x)
     blame.error(string.format("layer '%s': expected a tensor of integers, got %s", self.name,
       args.describe(x)), "type")
   end
+  learned.use(self, x)
   if self.invert then return values_of(self, class_numbers(x)) end
   if x.dtype ~= "int32" and x.dtype ~= "int64" then x = ops.cast(x, "int32") end
   if self.output_mode == "int" then return numbers_of(self, x, tokens, 0) end

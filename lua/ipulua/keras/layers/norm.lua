@@ -293,6 +293,14 @@ local function with_features(self, x)
   return ops.reshape(x, {-1, 1})
 end
 
+local function learn(self, mean, variance)
+  if self.mean_value then learned.change(self) end
+  rawset(self, "mean_value", mean)
+  rawset(self, "variance_value", variance)
+  rawset(self, "mean", mean.rank > 0 and mean:totable() or mean:item())
+  rawset(self, "variance", variance.rank > 0 and variance:totable() or variance:item())
+end
+
 ---Takes mean and variance from data: a tensor, or a dataset of batches or of numbers.
 function Normalization:adapt(data)
   if not args.is_tensor(data) and not class.is_a(data, Dataset) then
@@ -314,11 +322,33 @@ function Normalization:adapt(data)
     if not kept[axis] then axes[#axes + 1] = axis end
   end
   local mean, variance = ops.nn.moments(x, axes, {keepdims = has_axes(self)})
-  if self.mean_value then learned.change() end
-  rawset(self, "mean_value", mean)
-  rawset(self, "variance_value", variance)
-  rawset(self, "mean", mean:totable())
-  rawset(self, "variance", variance:totable())
+  learn(self, mean, variance)
+end
+
+-- A file of weights has both. In Keras they are weights of the layer, in this order:
+Normalization.learnt_in_keras = {"mean", "variance", "count"}
+
+function Normalization:_learnt()
+  return {mean = self.mean_value, variance = self.variance_value}
+end
+
+-- A number stands for all features.
+local function check_features(self, name, value, t)
+  if value and value.size > 1 and t.size > 1 and value.size ~= t.size then
+    blame.error(string.format("layer '%s': the %s has %s in the file, %d in the model", self.name,
+      name, counted(t.size, "feature"), value.size), "value")
+  end
+end
+
+function Normalization:_learning(values)
+  local mean, variance = values.mean, values.variance
+  if not mean or not variance then
+    blame.error(string.format("layer '%s': the file has no %s", self.name,
+      mean and "variance" or "mean"), "value")
+  end
+  check_features(self, "mean", self.mean_value, mean)
+  check_features(self, "variance", self.variance_value, variance)
+  return function() learn(self, ops.cast(mean, "float32"), ops.cast(variance, "float32")) end
 end
 
 function Normalization:call(x)
@@ -327,6 +357,7 @@ function Normalization:call(x)
       .. "adapt(data)", self.name),
       "failed_precondition")
   end
+  learned.use(self, x)
   x = with_features(self, x)
   if not x.dtype:find("float") then x = ops.cast(x, self.compute_dtype) end
   local mean = along_axes(self, self.mean_value, x.shape)
