@@ -1974,7 +1974,7 @@ ipu.GradientCaptureTape = {}
 ---Shapes: as GradientTape's
 ---Errors: arguments in one table, sources that are no tensors: `ipu.GradientCaptureTape():gradient(x, 1)`
 ---@param target any a tensor, or a list of them
----@param sources any tensors and variables
+---@param sources any a tensor, a variable, or a table of them
 ---@param ... any output_gradients, unconnected_gradients
 ---@return any
 function ipu.GradientCaptureTape:gradient(target, sources, ...) end

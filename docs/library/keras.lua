@@ -1018,7 +1018,7 @@ optimizers.MapGradientOptimizerInvertedChaining = {}
 ---@overload fun(opt: table, options?: {name?: string}): keras.optimizers.CrossReplicaOptimizer
 optimizers.CrossReplicaOptimizer = {}
 
----Sums (or averages) the gradients of num_mini_batches calls, then applies them once.
+---Sums (or averages) the gradients of num_mini_batches calls, then applies them once. Captured gradients are handed on as the last call has them.
 ---@class keras.optimizers.GradientAccumulationOptimizer: keras.optimizers.Optimizer
 ---@overload fun(opt: table, num_mini_batches: integer, options?: {offload_weight_update_variables?: boolean, replicated_optimizer_state_sharding?: boolean, dtype?: string|function, reduction_method?: any, name?: string}): keras.optimizers.GradientAccumulationOptimizer
 optimizers.GradientAccumulationOptimizer = {}

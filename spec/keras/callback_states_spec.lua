@@ -126,6 +126,18 @@ describe("BackupAndRestore", function()
     assert.same({"0:2", "1:0", "1:2", "2:0"}, saved)
   end)
 
+  -- 3 and 4 samples: executions of two steps end at steps 1, 3 and 5.
+  it("saves after a smaller batch, where executions end at odd steps", function()
+    local backup, saved = callbacks.BackupAndRestore{folder, save_freq = 2}, {}
+    function backup.save(_, _, step) saved[#saved + 1] = step end
+    local part = ipu.data.from_tensor_slices{ipu.ones{16, 1}, ipu.ones{16, 1}}
+    local data = part:take(3):batch(4):concatenate(part:batch(4))
+    local model = line()
+    model:compile{loss = "mse", optimizer = "sgd", steps_per_execution = 2}
+    model:fit{part:batch(4):concatenate(data), epochs = 1, verbose = 0, callbacks = backup}
+    assert.same({2, 4, 7, 0}, saved)
+  end)
+
   it("leaves its folder to other processes when a training is over", function()
     line():fit(quiet{epochs = 1,
       callbacks = callbacks.BackupAndRestore{folder, delete_checkpoint = false}})

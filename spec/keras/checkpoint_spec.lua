@@ -39,7 +39,7 @@ describe("a training that was killed", function()
       command.ipulua, seed and "--seed " .. seed or "", kind, folder, folder, name, kill, freq))
   end
 
-  for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1},
+  for _, case in ipairs{{"dense", "epoch", 15}, {"dense", 4, 15}, {"dense", 1, 1}, {"uneven", 2, 6},
     {"endless", "epoch", 20}, {"endless", 6, 9},
     {"stateful", "epoch", 14}, {"stateful", 4, 11}, {"pipeline", 2, 11}, {"replicas", 2, 11},
     {"validated", "epoch", 15},

@@ -316,6 +316,34 @@ describe("ALSOptimizer", function()
     assert.are.equal(0.5, v:item())
   end)
 
+  -- v² at 3 by steps of 0.5: 3 - 0.5·6 = 0, whatever the factor.
+  it("minimizes the scaled loss, alone and inside of a wrapper", function()
+    local function als()
+      return optimizers.ALSOptimizer(optimizers.SGD(0.5), {initial_loss_scaling_factor = 8})
+    end
+    local function mapped()
+      return optimizers.MapGradientOptimizer(als(), function(g) return g end)
+    end
+    for _, make in ipairs{als, mapped} do
+      local v = ipu.Variable(3.0)
+      local function loss() return v * v end
+      local function recorded(opt)
+        local tape = ipu.GradientTape()
+        opt:minimize(tape(loss), {v}, tape)
+      end
+      for _, minimize in ipairs{
+        function(opt) opt:minimize(loss, {v}) end, recorded,
+        function(opt) ipu.func(function() opt:minimize(loss, {v}) end)() end,
+        function(opt) ipu.func(function() opt:minimize(loss(), {v}) end)() end,
+        function(opt) opt:minimize{loss, {v}, grad_loss = ipu.tensor(1.0)} end,
+      } do
+        v:assign(3)
+        minimize(make())
+        assert.equal(0, v:item())
+      end
+    end
+  end)
+
   it("row 166: checks its arguments and keeps statistics read-only", function()
     assert.matches("must be a power of two, got 3",
       message_of(optimizers.ALSOptimizer, optimizers.SGD(1), {increase_factor = 3}))

@@ -421,6 +421,21 @@ describe("batches that grow", function()
     {"of a generator", {4, 9, 9, 2, 13}, of_sizes{4, 9, 9, 2, 13}},
   }
 
+  -- The first element says how many rows a whole batch has.
+  it("are executions of several steps, where a part without remainders comes first", function()
+    local first = part(0, 32):batch(8, whole)
+    local model = line()
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(rate), steps_per_execution = 2}
+    local executions = {}
+    local show = keras.callbacks.LambdaCallback{on_train_batch_end = function(_, _, info)
+      executions[#executions + 1] = info.samples
+    end}
+    model:fit{first:concatenate(part(32, 5):batch(5)), verbose = 0, callbacks = show}
+    assert.same({16, 16, 5}, executions)
+    local w = by_sizes({8, 8, 8, 8, 5}, 1)
+    for k = 1, 2 do assert.near(w[k], weights_of(model)[k], 1e-5) end
+  end)
+
   for _, case in ipairs(cases) do
     local name, sizes, d = table.unpack(case)
     it(name .. " are trained on, tested and predicted", function()

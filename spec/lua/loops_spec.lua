@@ -106,6 +106,29 @@ describe("while_loop", function()
     assert.equal(0, loops.while_loop(below(0), step, {0}):item())
   end)
 
+  -- As in TensorFlow, where a loop goes on while its counter is less than maximum_iterations.
+  it("has no iteration under a negative maximum_iterations, in each form", function()
+    local function below(i) return ipu.less(i, 20) end
+    local v = ipu.Variable(0, {dtype = "int32"})
+    local function counted(i)
+      v:assign_add(1)
+      return ipu.less(i, 20)
+    end
+    for _, condition in ipairs{below, counted} do
+      local function f(n)
+        return loops.while_loop(condition, function(i) return i + 1 end, {0},
+          {maximum_iterations = n})
+      end
+      for _, n in ipairs{-1, -7} do
+        assert.equal(0, f(int32(n)):item())
+        assert.equal(0, ipu.func(f)(int32(n)):item())
+        assert.equal(0, ipu.func(function() return f(int32(n)) end)():item())
+        assert.equal(0, ipu.GradientTape()(f, int32(n)):item())
+      end
+    end
+    assert.equal(0, v:item())
+  end)
+
   it("refuses a condition that is no bool scalar, or takes other values", function()
     local function step(i) return i + 1 end
     raises("type", "must give a bool scalar, got int32%[%]", loops.while_loop,

@@ -221,8 +221,8 @@ describe("a pipeline's gradients", function()
           outfeed_mask = {true},
           optimizer_function = function(loss)
             if tape then tape:close() end
-            return ipu.OptimizerFunctionOutput{opt = opt, loss = loss, tape = tape,
-              variables = options.variables}
+            return ipu.OptimizerFunctionOutput{opt = options.around and options.around(opt) or opt,
+              loss = loss, tape = tape, variables = options.variables}
           end}
       end)(1.0)
       return opt.iterations:item()
@@ -233,11 +233,16 @@ describe("a pipeline's gradients", function()
     assert.are.same({-4, 4}, {w:item(), frozen:item()})
     run{tape = true}
     assert.are.same({-8, 8}, {w:item(), frozen:item()})
+    run{tape = true, around = function(opt) -- the loss is scaled where the tape has ended
+      return ipu.keras.optimizers.ALSOptimizer(opt, {initial_loss_scaling_factor = 4})
+    end}
+    assert.are.same({-16, 16}, {w:item(), frozen:item()})
   end)
 
-  -- loss = (x·w)²: at h = x·w arrives 2h.
+  -- loss = (x·w)²: at h = x·w arrives 2h, times what arrives at the loss.
   it("row 259: are captured on their way back, accumulated or as they were last", function()
-    for _, accumulated in ipairs{true, false} do
+    for _, case in ipairs{{true, 1}, {false, 1}, {true, 3}} do
+      local accumulated, upstream = table.unpack(case)
       local w, captured = ipu.Variable(3.0), ipu.IPUOutfeedQueue()
       local infeed = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(ipu.tensor{1, 2, 3, 4}))
       ipu.func(function()
@@ -249,12 +254,13 @@ describe("a pipeline's gradients", function()
           gradient_accumulation_for_captured_grads = accumulated,
           optimizer_function = function(loss)
             return ipu.OptimizerFunctionOutput{opt = ipu.train.GradientDescentOptimizer(0.0),
-              loss = loss,
+              loss = loss, compute_gradients_kwargs = {grad_loss = ipu.tensor(upstream)},
               gradient_capture_context = context, captured_gradient_outfeed = captured}
           end}
         context:close()
       end)()
-      assert.are.same({accumulated and 2 * 3 * 10 or 2 * 3 * 4}, captured:dequeue().h:totable())
+      assert.are.same({upstream * (accumulated and 2 * 3 * 10 or 2 * 3 * 4)},
+        captured:dequeue().h:totable())
     end
   end)
 end)

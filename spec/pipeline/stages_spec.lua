@@ -5,6 +5,8 @@ local ipu = require "ipulua"
 local log = require "ipulua.base.log"
 local pipelines = require "spec.support.pipelines"
 
+local whole <const> = {drop_remainder = true}
+
 local function pass(...) return ... end
 
 describe("the stages of a pipeline", function()
@@ -26,6 +28,44 @@ describe("the stages of a pipeline", function()
     f(...)
     return outfeed.enqueued and outfeed:dequeue(), f
   end
+
+  -- d(Σ(hw)²)/dh = 2hwwᵀ: asked for, or written down.
+  it("compute gradients in forward passes, at the price of their formula", function()
+    local function trained(square)
+      local w = ipu.Variable(ipu.random.normal({64, 64}, {stddev = 0.1, seed = 1}))
+      local head = ipu.Variable(ipu.random.normal({64, 2}, {stddev = 0.1, seed = 2}))
+      local x = ipu.random.normal({32, 64}, {seed = 3})
+      local _, f = run{computational_stages = {
+        function(h) return ipu.tanh(h + square(h, w)) end,
+        function(h) return ipu.reduce_mean(ipu.square(h:matmul(head))) end,
+      }, gradient_accumulation_count = 8, reduction_method = "RUNNING_MEAN",
+        infeed_queue = ipu.IPUInfeedQueue(ipu.data.from_tensor_slices(x):batch(4, whole)),
+        optimizer_function = function(loss)
+          return ipu.OptimizerFunctionOutput(ipu.train.GradientDescentOptimizer(0.5), loss)
+        end}
+      return w:read_value(), head:read_value(), ipu.estimate(f).stages
+    end
+    local function written(h, w) return 2 * h:matmul(w):matmul(w, {transpose_b = true}) end
+    local w, head, stages = trained(written)
+    local function same(square)
+      local own_w, own_head, own_stages = trained(square)
+      assert.is_true(ipu.reduce_max(ipu.abs(w - own_w)):item() < 1e-6)
+      assert.is_true(ipu.reduce_max(ipu.abs(head - own_head)):item() < 1e-6)
+      for i, stage in ipairs(stages) do
+        assert.is_near(stage.forward_cycles, own_stages[i].forward_cycles,
+          stage.forward_cycles / 20)
+        assert.is_near(stage.backward_cycles, own_stages[i].backward_cycles,
+          stage.backward_cycles / 20)
+      end
+    end
+    same(function(h, v)
+      return ipu.gradients(ipu.reduce_sum(ipu.square(h:matmul(v))), {h})[1]
+    end)
+    same(function(h, v)
+      local tape = ipu.GradientTape()
+      return tape:gradient(tape(function() return ipu.reduce_sum(ipu.square(h:matmul(v))) end), h)
+    end)
+  end)
 
   it("row 117: thread a learning rate from the inputs to the optimizer", function()
     local w = ipu.Variable(1.0)

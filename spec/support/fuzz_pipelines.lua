@@ -6,66 +6,26 @@
 --   build/ipulua spec/support/fuzz_pipelines.lua [first seed] [how many]
 
 local ipu = require "ipulua"
+local blocks = require "spec.support.pipeline_blocks"
 local pipelines = require "spec.support.pipelines"
 local seeds = require "spec.support.fuzz_seeds"
 
 local fuzz = {}
 
-local rows <const>, width <const>, repeats <const> = 4, 5, 2
+local rows <const>, width <const>, repeats <const> = 4, blocks.width, 2
 
 local below <const>, pick <const> = seeds.below, seeds.pick
 
 -- ------------------------------------------------ stages
 
--- A stage's computation on h [rows, width]: f(e, h, x) with its own weights in e.w. x is the value
--- of a skip connection.
-local blocks <const> = {
-  {function(w, _, h) return ipu.tanh(h:matmul(w)) end},
-  {function(w, _, h) return ipu.nn.relu(h * w[1] + w[2]) end},
-  {function(_, _, h, x) return h + x * 0.5 end},
-  {function(w, _, h)
-    return ipu.loops.repeat_n(2, function(s) return ipu.tanh(s:matmul(w)) end, {h})
-  end},
-  {function(w, _, h)
-    return ipu.cond(ipu.less(ipu.reduce_sum(h), 0), function() return h * w[1] end,
-      function() return h - w[2] end)
-  end},
-  {function(_, state, h) -- state that each micro-batch reads and changes
-    state:assign(state * 0.5 + ipu.reduce_mean(ipu.stop_gradient(h), {axis = 0}))
-    return h + state
-  end, state = true},
-  {function(_, state, h)
-    local former = state:read_value()
-    state:assign_add(ipu.ones{width})
-    return h * (1 + former * 0.125)
-  end, state = true},
-  {function(w, _, h, _, e) return h * w[3] * (1 + ipu.cast(e.counter(), "float32") * 0.25) end},
-  {function(_, _, h) return ipu.recomputation_checkpoint(ipu.sin(h)) end},
-  {function(w, _, h)
-    local scaled = ipu.custom_gradient(function(a)
-      local s = ipu.sigmoid(a)
-      return a * s, function(dy) return dy * s * 2 end
-    end)
-    return scaled(h) * w[4]
-  end},
-  {function(w, _, h, _, e) return h + e.call(h) * 0 + w[5] end},
-  {function(_, _, h, _, e) return h * e.rate end},
-  {function(_, _, h) return ipu.nn.dropout(h, {rate = 0.25, seed = 5}) end, draws = true},
-  {function(w, _, h)
-    for _ in ipu.range(2) do h = h end
-    return h:matmul(w, {transpose_b = true})
-  end},
-}
-
 local function random_stage(random)
-  local list, draws = {}, false
+  local stage = {blocks = {}, draws = false, rounds = false}
   for i = 1, 1 + below(random, 3) do
-    local number = 1 + below(random, #blocks)
-    local block = blocks[number]
-    list[i] = {f = block[1], state = block.state, index = number}
-    draws = draws or block.draws
+    local block = blocks[1 + below(random, #blocks)]
+    stage.blocks[i] = block
+    stage.draws, stage.rounds = stage.draws or block.draws, stage.rounds or block.rounds
   end
-  return {blocks = list, draws = draws}
+  return stage
 end
 
 -- ------------------------------------------------ a network
@@ -74,9 +34,18 @@ local function weights(seed, shape)
   return ipu.random.normal(shape, {stddev = 0.4, seed = seed})
 end
 
+-- A queue for values of a stage: an outfeed, or a list where the network is run by hand.
+local function new_queue(net)
+  local queue = net.by_hand and {list = {}, enqueue = function(self, x)
+    self.list[#self.list + 1] = x
+  end} or ipu.IPUOutfeedQueue()
+  net.queues[#net.queues + 1] = queue
+  return queue
+end
+
 -- Variables of a network, the same numbers each time.
-local function make(plan)
-  local net = {w = {}, state = {}, twin = {}, named = {}, told = {}}
+local function make(plan, by_hand)
+  local net = {w = {}, state = {}, twin = {}, named = {}, told = {}, queues = {}, by_hand = by_hand}
   local function variable(value, name)
     local v = ipu.Variable(value, {name = name, trainable = not name:find("state")})
     net.named[#net.named + 1] = v
@@ -87,6 +56,7 @@ local function make(plan)
     for i, block in ipairs(stage.blocks) do
       net.w[s][i] = variable(weights(17 * s + i, {width, width}), "w" .. s .. i)
       net.state[s][i] = block.state and variable(ipu.zeros{width}, "state" .. s .. i)
+        or block.queue and new_queue(net)
     end
   end
   for i in ipairs(plan.twin_stage and plan.twin_stage.blocks or {}) do
@@ -218,12 +188,14 @@ local function run(plan, options)
   for _, v in ipairs(optimizer.variables and optimizer:variables() or {}) do
     held[#held + 1] = v:read_value()
   end
-  return {out = flat(outfeed:dequeue(), {}), held = held, told = net.told}
+  local out = flat(outfeed:dequeue(), {})
+  for _, queue in ipairs(net.queues) do out[#out + 1] = queue:dequeue() end
+  return {out = out, held = held, told = net.told}
 end
 
 -- The same by hand, on one replica: eager tapes, sums of gradients, the optimizer's own arithmetic.
 local function by_hand(plan)
-  local net, at = make(plan), 0
+  local net, at = make(plan, true), 0
   local e = {
     counter = function() return ipu.tensor(at, {dtype = "int32"}) end,
     call = function(h) return ipu.identity(h) * 2 end,
@@ -278,6 +250,7 @@ local function by_hand(plan)
   for i, v in ipairs(net.named) do held[i] = v:read_value() end
   local out = {ipu.stack(losses)}
   if plan.infers or plan.more and not plan.loss_alone then out[2] = ipu.stack(others) end
+  for _, queue in ipairs(net.queues) do out[#out + 1] = ipu.stack(queue.list) end
   return {out = out, held = held}
 end
 
@@ -299,13 +272,15 @@ local function random_plan(random)
   if random() < 0.3 then
     plan.twin = 1 + below(random, stages - 1)
     local twin = {blocks = {}}
-    for i, block in ipairs(plan.stages[plan.twin].blocks) do
-      if not block.state then twin.blocks[#twin.blocks + 1] = plan.stages[plan.twin].blocks[i] end
+    for _, block in ipairs(plan.stages[plan.twin].blocks) do
+      if blocks.is_pure(block) then twin.blocks[#twin.blocks + 1] = block end
     end
     plan.twin_stage = twin
   end
   plan.infers = random() < 0.15
-  for _, stage in ipairs(plan.stages) do plan.draws = plan.draws or stage.draws end
+  for _, stage in ipairs(plan.stages) do
+    plan.draws, plan.rounds = plan.draws or stage.draws, plan.rounds or stage.rounds
+  end
   return plan
 end
 
@@ -339,7 +314,7 @@ local function random_options(random, plan, replicas)
   maybe("offload_gradient_accumulation_buffers", true, false)
   maybe("offload_weight_update_variables", true, false)
   maybe("offload_weights", true, false)
-  if replicas > 1 then
+  if replicas > 1 and not plan.rounds then -- a share rounds by other random numbers
     maybe("replicated_optimizer_state_sharding", true, false)
     maybe("replicated_weight_sharding", true, false)
   end
@@ -390,7 +365,12 @@ local function ipus_of(options)
 end
 
 local function configured(plan, options)
-  local _ <close> = pipelines.device(ipus_of(options), options.config)
+  local config = {}
+  for key, value in pairs(options.config) do config[key] = value end
+  if plan.rounds then
+    config["floating_point_behaviour.esr"] = ipu.StochasticRoundingBehaviour.ON
+  end
+  local _ <close> = pipelines.device(ipus_of(options), config)
   return run(plan, options)
 end
 

@@ -25,6 +25,14 @@ function kinds.dense()
   return model, ds, keras.optimizers.Adam(0.01)
 end
 
+-- A smaller batch in the middle, after which executions end at odd steps.
+function kinds.uneven()
+  local model, ds, optimizer = kinds.dense()
+  local smaller = data.from_tensor_slices{ipu.tensor(x), ipu.tensor(y, {dtype = "int32"})}
+    :batch(3):take(1)
+  return model, ds:take(4):concatenate(smaller):concatenate(ds), optimizer
+end
+
 -- Data without end, more than one epoch of it.
 function kinds.endless()
   local model, ds, optimizer = kinds.dense()

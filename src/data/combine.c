@@ -217,6 +217,7 @@ static Status concatenate_skip(Stage *s, int64_t n, int64_t *skipped, Error *e) 
 }
 
 static const StageClass concatenate_class = {.name = "concatenate",
+                                             .in_turn = true,
                                              .dataset_bytes = sizeof(Dataset),
                                              .stage_bytes = sizeof(ConcatenateStage),
                                              .open = current,
@@ -394,15 +395,13 @@ static void interleave_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-#define INTERLEAVES(stage_name)                \
-  {.name = stage_name,                         \
-   .needs_caller = stage_calls_script,         \
-   .dataset_bytes = sizeof(InterleaveDataset), \
-   .stage_bytes = sizeof(InterleaveStage),     \
-   .free = interleave_free,                    \
-   .open = interleave_open,                    \
-   .close = interleave_close,                  \
-   .give = interleave_give}
+#define INTERLEAVES(stage_name)                                                         \
+  {                                                                                     \
+    .name = stage_name, .needs_caller = stage_calls_script,                             \
+    .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage), \
+    .free = interleave_free, .open = interleave_open, .close = interleave_close,        \
+    .give = interleave_give                                                             \
+  }
 static const StageClass interleave_class = INTERLEAVES("interleave");
 static const StageClass flat_map_class = INTERLEAVES("flat_map");
 

@@ -171,9 +171,21 @@ const Dataset *dataset_find_remainder(const Dataset *d) {
   return NULL;
 }
 
+/* The rows of each element; -1 if they vary. */
+static int64_t row_count(const Dataset *d) {
+  return d->count && d->type[0].rank ? d->type[0].shape[0] : -1;
+}
+
 int64_t dataset_remainder_batch(const Dataset *d) {
-  const Dataset *found = dataset_find_remainder(d);
-  return found ? found->batch : 0;
+  if (d->batch || !dataset_find_remainder(d)) return d->batch;
+  int64_t batch = 0;
+  for (int i = 0; i < d->input_count && !batch; i++) {
+    const Dataset *in = d->input[i];
+    batch = dataset_remainder_batch(in);
+    if (!d->class->in_turn || in->cardinality == 0) continue;
+    return row_count(in) > 0 ? row_count(in) : batch; /* the first element is from this input */
+  }
+  return batch;
 }
 
 bool type_matches(const Type *spec, const Type *t) {

@@ -76,7 +76,8 @@ const char *dataset_source(const Dataset *d); /* "" when unknown */
 /* Where an unknown batch extent comes from: the batch stage below d that keeps the remainder, or
  * NULL. */
 const Dataset *dataset_find_remainder(const Dataset *d);
-int64_t dataset_remainder_batch(const Dataset *d); /* its batch size; 0: there is none */
+/* The batch size of the first element, if a batch stage below d keeps the remainder; 0: unknown. */
+int64_t dataset_remainder_batch(const Dataset *d);
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);

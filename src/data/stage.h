@@ -47,6 +47,7 @@ struct StageClass {
   const char *name;
   size_t dataset_bytes, stage_bytes; /* of the structs that begin with a Dataset or Stage; zeroed */
   bool shuffles;                     /* its order depends on the number of earlier iterators */
+  bool in_turn;                      /* gives all elements of its first input, then the next */
   /* whether it calls the script, or computes on several threads; NULL: false */
   bool (*needs_caller)(const Dataset *d);
   /* frees the larger struct's own fields; may be NULL, like all below except next or give */

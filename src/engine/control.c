@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/pipeline.h"
+#include "graph/control.h"
 
 static Status disagree(Control *c, const char *what, int32_t first, int replica, int32_t other) {
   const Node *n = c->step[0]->node;
@@ -49,7 +50,7 @@ static Status run_while(Control *c) {
   int32_t limit = 0;
   bool more = true;
   Status s = control_number(c, CELL_LIMIT, "the most iterations", &limit);
-  for (int64_t i = 0; s == OK && (limit < 0 || i < limit); i++) {
+  for (int64_t i = 0; s == OK && (limit == CONTROL_NO_LIMIT || i < limit); i++) {
     s = c->way->nested(c, 0);
     if (s == OK) s = common_test(c, &more);
     if (s != OK || !more) break;

@@ -13,10 +13,13 @@
  *           outputs the first inputs of that region stand for, saved what the others are
  *           (k: input k of the node; -1-k: output k), given whose its outputs are
  * written lists the positions (among the extras) of variables that the regions change. The node's
- * outputs are the explicit ones, then one for each written. limit is -1 for none. */
+ * outputs are the explicit ones, then one for each written. limit is CONTROL_NO_LIMIT for none.
+ * With any other negative limit the body doesn't run. */
 #ifndef IPULUA_GRAPH_CONTROL_H
 #define IPULUA_GRAPH_CONTROL_H
 #include "graph/graph.h"
+
+#define CONTROL_NO_LIMIT INT32_MIN
 
 /* attributes: body | yes, cond | no | gradient, count, list, plan of a pipelined repeat */
 enum {

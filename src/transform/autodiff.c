@@ -20,8 +20,19 @@ typedef struct Pass {
   Entry *entry;     /* by position in graph->node */
   int first, count; /* nodes [first, count) are differentiated, but not [end, late) */
   int end, late;
-  int begin; /* before first, from here on, sources alone are */
+  int begin;        /* before first, from here on, sources alone are */
+  Placement around; /* of the code that asks for gradients */
 } Pass;
+
+/* Gradient nodes are in the backward pass of the node's stage. A forward pass that asks for
+ * gradients computes them itself: later stages read what it makes of them. */
+static Placement place_of_gradient(const Pass *p, const Node *n) {
+  Placement place = n->place;
+  bool forward = p->around.stage >= 0 && !p->around.backward;
+  if (forward) place.stage = p->around.stage, place.shard = p->around.shard;
+  place.backward = !forward;
+  return place;
+}
 
 static bool is_recorded(const Pass *p, int i) {
   if (i >= p->first && (i < p->end || i >= p->late)) return true;
@@ -110,8 +121,7 @@ static void differentiate(Pass *p, const Node *n) {
     fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");
     return;
   }
-  g->scope.place = n->place;
-  g->scope.place.backward = true;
+  g->scope.place = place_of_gradient(p, n);
   g->scope.source = n->source;
   g->scope.prefix = n->name;
   g->scope.attributes = n->attributes;
@@ -140,7 +150,7 @@ static Value *seed_of(Graph *g, Value *y, Value *dy) {
 static Status run(Graph *g, int begin, int first, int end, int late, Value *const *ys,
                   Value *const *dys, int y_count, Value *const *xs, int x_count, Value **dx) {
   memset(dx, 0, (size_t)x_count * sizeof *dx);
-  Pass p = {.graph = g, .count = g->node_count, .end = end, .late = late};
+  Pass p = {.graph = g, .count = g->node_count, .end = end, .late = late, .around = g->scope.place};
   p.first = first, p.begin = begin;
   p.entry = calloc((size_t)g->node_count + 1, sizeof *p.entry);
   if (!p.entry) return fail(&g->error, ERR_OUT_OF_MEMORY, "out of memory in autodiff");

@@ -232,16 +232,25 @@ local function capturing(self)
     and self.tape or nil
 end
 
+-- f(), which computes gradients, with those that the context captures.
+local function with_captures(self, f)
+  local context = self.gradient_capture_context
+  if context then return capture.beside(context, f) end
+  return f()
+end
+
+-- The factor of the loss is the upstream gradient: a product with the loss would lie after the
+-- tape's end.
 local function keras_gradients(self)
-  local list = self.variables or variables_read()
-  local loss, found = self.loss, {}
-  if self.opt.scale_loss then loss = self.opt:scale_loss(loss) end
-  if self.gradient_capture_context then
-    found = capture.gradients(self.gradient_capture_context, loss, list)
-  elseif #list > 0 then found = self.tape and self.tape:gradient(loss, list)
-    or tape.gradients(loss, list) end
+  local list, opt = self.variables or variables_read(), self.opt
+  local upstream = opt.scale_loss and opt:scale_loss(core.ops.ones_like(self.loss)) or nil
+  local found = with_captures(self, function()
+    if #list == 0 then return {} end
+    if self.tape then return self.tape:gradient(self.loss, list, upstream) end
+    return tape.gradients(self.loss, list, upstream)
+  end)
   local given = {}
-  for i, v in ipairs(list) do given[i] = {found[i] and self.opt:each_gradient(found[i], v), v} end
+  for i, v in ipairs(list) do given[i] = {found[i] and opt:each_gradient(found[i], v), v} end
   return given
 end
 
@@ -249,15 +258,10 @@ end
 ---Pairs {gradient, variable} of one micro-batch.
 ---@return table[]
 function OptimizerFunctionOutput:gradients()
-  local given
-  if self.is_keras then given = keras_gradients(self)
-  else
-    given = self.opt:compute_gradients(self.loss,
+  local given = self.is_keras and keras_gradients(self) or with_captures(self, function()
+    return self.opt:compute_gradients(self.loss,
       with_options(self.compute_gradients_args, self.compute_gradients_kwargs))
-    if self.gradient_capture_context then
-      capture.gradients(self.gradient_capture_context, self.loss, {})
-    end
-  end
+  end)
   if #given == 0 then
     blame.error("pipeline: there are no variables to optimize: the loss depends on none, or the "
       .. "list given is empty", "value")

@@ -7,6 +7,7 @@ local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local scope = require "ipulua.base.scope"
 local tape = require "ipulua.trace.tape"
+local tracing = require "ipulua.trace.tracing"
 
 local capture = {}
 
@@ -76,29 +77,33 @@ function capture.capture_upstream_gradients(...)
   local open = core.here().capture
   while open and open.context.is_finished do open = open.below end
   local context = open and open.context
-  if context then context.captures[#context.captures + 1] = {tag = a.tag, value = value} end
+  if context then
+    context.captures[#context.captures + 1] = {tag = a.tag, value = value, root = tracing.root()}
+  end
   return value
 end
 
--- gradients(targets, sources) with the captured values among the sources; their gradients go to the
--- context.
-local function collect(context, found, first)
-  local by_tag = {}
-  for i, each in ipairs(context.captures) do
-    local list = by_tag[each.tag] or {}
-    by_tag[each.tag] = list
-    list[#list + 1] = found[first + i] or nil
+-- Captures of the context in the present trace, and their values. A traced function that is called
+-- in it, and a context's earlier trace, have values of their own.
+local function captures_here(context)
+  local list, values, root = {}, {}, tracing.root()
+  for _, each in ipairs(context.captures) do
+    if each.root == root then list[#list + 1], values[#values + 1] = each, each.value end
   end
-  for tag, list in pairs(by_tag) do
-    context.captured_gradients[tag] = #list > 1 and list or list[1]
-  end
+  return list, values
 end
 
--- Sources, then the values that this context captured.
-local function with_captures(context, sources)
-  local all = table.move(sources, 1, #sources, 1, {})
-  for _, each in ipairs(context.captures) do all[#all + 1] = each.value end
-  return all
+-- Gradients at captured values go to the context.
+local function collect(context, list, found)
+  local by_tag = {}
+  for i, each in ipairs(list) do
+    local of_tag = by_tag[each.tag] or {}
+    by_tag[each.tag] = of_tag
+    of_tag[#of_tag + 1] = found[i] or nil
+  end
+  for tag, of_tag in pairs(by_tag) do
+    context.captured_gradients[tag] = #of_tag > 1 and of_tag or of_tag[1]
+  end
 end
 
 ---ipu.gradients(ys, xs), and the gradients that the context captured.
@@ -107,10 +112,27 @@ end
 ---@param xs any[]
 ---@return any[]
 function capture.gradients(context, ys, xs)
-  if #context.captures == 0 then return tape.gradients(ys, xs) end
-  local found = tape.gradients(ys, with_captures(context, xs))
-  collect(context, found, #xs)
+  local list, values = captures_here(context)
+  if #list == 0 then return tape.gradients(ys, xs) end
+  local found = tape.gradients(ys, table.move(values, 1, #values, #xs + 1, {table.unpack(xs)}))
+  collect(context, list, table.move(found, #xs + 1, #xs + #list, 1, {}))
   return table.move(found, 1, #xs, 1, {})
+end
+
+---Calls f, in which gradients by variables are computed. The context gets the gradients at the
+---values that it captured, of the same loss and with the same upstream gradient.
+---@param context GradientCaptureContext
+---@param f fun(): any
+---@return any
+function capture.beside(context, f)
+  local list, values = captures_here(context)
+  local found = {}
+  for i, value in ipairs(values) do
+    tape.observe(value, function(gradient) found[i] = gradient end)
+  end
+  local results = f()
+  collect(context, list, found)
+  return results
 end
 
 ---As GradientTape's; captured_gradients[tag] is filled beside it.
@@ -118,23 +140,18 @@ end
 ---Errors: arguments in one table, sources that are no tensors:
 ---`ipu.GradientCaptureTape():gradient(x, 1)`
 ---@param target any a tensor, or a list of them
----@param sources any tensors and variables
+---@param sources any a tensor, a variable, or a table of them
 ---@param ... any output_gradients, unconnected_gradients
 ---@return any
 function GradientCaptureTape:gradient(target, sources, ...)
   if args.is_plain(target) and not core.is_value(target) and sources == nil then
     blame.error("GradientCaptureTape.gradient: give target and sources by position", "type")
   end
-  if #self.captures == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
-  local list = core.is_value(sources) and {sources} or sources
-  if class.of(list) or type(list) ~= "table" then
-    blame.error("GradientCaptureTape.gradient: 'sources' must be a tensor or a list of them, got "
-      .. args.describe(sources), "type")
-  end
-  local found = tape.GradientTape.gradient(self, target, with_captures(self, list), ...)
-  collect(self, found, #list)
-  if core.is_value(sources) then return found[1] end
-  return table.move(found, 1, #list, 1, {})
+  local list, values = captures_here(self)
+  if #list == 0 then return tape.GradientTape.gradient(self, target, sources, ...) end
+  local found = tape.GradientTape.gradient(self, target, {sources, values}, ...)
+  collect(self, list, found[2])
+  return found[1]
 end
 class.guard(GradientCaptureTape)
 

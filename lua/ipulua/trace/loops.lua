@@ -257,6 +257,7 @@ local function while_recorded(a)
 end
 
 local trace_cond, trace_while
+local no_limit <const> = -2 ^ 31 | 0 -- CONTROL_NO_LIMIT of src/graph/control.h
 
 -- A condition that assigns variables is a part of the iterations: its test is carried from one to
 -- the next. It runs once more than the body, but not after the last of maximum_iterations.
@@ -265,8 +266,8 @@ local function trace_while_assigning(a, carried, limit)
   local function test(i, values)
     local function ask() return check_test(a.condition(table.unpack(values))) end
     if not bounded then return ask() end
-    local more = ops.logical_or(ops.less(limit, 0), ops.less(i, limit))
-    return trace_cond(core.trace_value(more), ask, function() return core.tensor(false, "bool") end)
+    return trace_cond(core.trace_value(ops.less(i, limit)), ask,
+      function() return core.tensor(false, "bool") end)
   end
   local zero = core.tensor(0, "int32")
   local results = trace_while{
@@ -284,7 +285,7 @@ end
 function trace_while(a)
   local carried = carried_list(a.inputs, "while_loop")
   local limit = a.maximum_iterations and count_tensor(a.maximum_iterations, "while_loop")
-    or core.tensor(-1, "int32")
+    or core.tensor(no_limit, "int32")
   local _ <close> = tracing.guard()
   local _ <close> = enter_loop("while")
   core.trace_begin(true)

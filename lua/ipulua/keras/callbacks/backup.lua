@@ -109,7 +109,7 @@ function BackupAndRestore:on_train_batch_end(batch, values, info)
   self.steps_since_save = self.steps_since_save + count
   if count == 0 or self.steps_since_save < self.save_freq or batch + 1 >= steps then return end
   -- asynchronous: the weights are ahead of the step
-  if (batch + 1) % self.model._run.per_execution ~= 0 then return end
+  if batch + 1 ~= self.model._run.ends_at then return end
   self.steps_since_save = self.steps_since_save % self.save_freq
   self:save(self.epoch, batch + 1, logs.in_order(self.model, values))
 end

@@ -342,7 +342,9 @@ local minimize_rows <const> = {
   {"loss", "any", one = true, of = "function without arguments, or tensor"},
   {"var_list", "any", optional = true, of = "list of variables or function that gives one"},
   {"tape", "any", optional = true, of = "GradientTape", says = "of a loss that is a tensor"},
+  {"grad_loss", "any", optional = true, of = "tensor", says = "upstream gradient; ones by default"},
 }
+base.minimize_rows = minimize_rows
 
 ---Pairs {gradient, variable} of a loss: a function, or a tensor recorded by `tape` or in a traced
 ---function.
@@ -357,7 +359,8 @@ function Optimizer:compute_gradients(...)
   end
   local list = a.var_list or variables.trainable_variables()
   if type(list) == "function" then list = list() end
-  local grads = tape and tape:gradient(loss, list) or tapes.gradients(loss, list)
+  local grads = tape and tape:gradient(loss, list, a.grad_loss)
+    or tapes.gradients(loss, list, a.grad_loss)
   local found = {}
   for i, v in ipairs(list) do found[i] = {grads[i] or false, v} end
   return found

@@ -85,8 +85,8 @@ function Wrapper:entries(weights)
   return list
 end
 
-function Wrapper:apply_gradients(grads, vars)
-  return self.opt:apply_gradients(grads, vars)
+function Wrapper:apply_gradients(grads, vars, options)
+  return self.opt:apply_gradients(grads, vars, options)
 end
 
 function Wrapper:each_gradient(g, v) return self.opt:each_gradient(g, v) end
@@ -126,15 +126,18 @@ function Wrapper.from_config(c, config, custom_objects)
   return c(given)
 end
 
----Pairs {gradient, variable}, from pairs or two lists.
+---Pairs {gradient, variable}, from pairs or two lists, and options such as captured_grads.
 ---@param grads any[]
 ---@param vars userdata[]?
+---@param options table?
 ---@return any[]
-function delegating.as_pairs(grads, vars)
-  if not vars then return grads end
+---@return table? options
+function delegating.as_pairs(grads, vars, options)
+  if args.is_plain(vars) and vars.captured_grads then vars, options = nil, vars end
+  if not vars then return grads, options end
   local list = {}
   for i, v in ipairs(vars) do list[i] = {grads[i] or false, v} end
-  return list
+  return list, options
 end
 
 return delegating

@@ -158,12 +158,24 @@ function ALSOptimizer:scale_loss(loss)
 end
 ALSOptimizer.get_scaled_loss = ALSOptimizer.scale_loss
 
+---The gradients of the scaled loss, as apply_gradients takes them.
+function ALSOptimizer:compute_gradients(...)
+  local a = args.check("compute_gradients", base.minimize_rows, ...)
+  local loss = a.loss
+  if type(loss) == "function" then
+    a.loss = function() return self:scale_loss(loss()) end
+  elseif core.is_tensor(loss) then -- which a tape has recorded, without the factor
+    a.grad_loss = self:scale_loss(a.grad_loss or ops.ones_like(loss))
+  end
+  return self.opt:compute_gradients(a)
+end
+
 -- How many elements of float16 gradients lie below the edge, and how many at or beyond it.
 local function count_elements(self, grads)
   local edge = self.hyper.histogram_bin_edge
   local histogram
   for _, g in ipairs(grads) do
-    if g and g.dtype == "float16" then
+    if g.dtype == "float16" then
       local size = ops.cast(ops.abs(g), "float32")
       -- infinities and numbers that are none count as beyond
       local below = ops.reduce_sum(ops.cast(ops.less(size, edge), "float32"))
@@ -228,11 +240,11 @@ function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
 ---@param vars userdata[]?
 ---@param options {captured_grads: any}?
 function ALSOptimizer:apply_gradients(grads, vars, options)
-  if args.is_plain(vars) and vars.captured_grads then vars, options = nil, vars end
-  local given = delegating.as_pairs(grads, vars)
+  local given
+  given, options = delegating.as_pairs(grads, vars, options)
   local counted = {}
   if not self.hyper.captured_grads_only then
-    for i, pair in ipairs(given) do counted[i] = pair[1] end
+    for _, pair in ipairs(given) do counted[#counted + 1] = pair[1] or nil end
   end
   for _, g in ipairs(nest.flatten(options and options.captured_grads)) do
     counted[#counted + 1] = g

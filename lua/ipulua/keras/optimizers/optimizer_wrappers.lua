@@ -49,14 +49,15 @@ function MapGradientOptimizer:each_gradient(g, v)
   return self.map(self.opt:each_gradient(g, v), v)
 end
 
-function MapGradientOptimizer:apply_gradients(grads, vars)
+function MapGradientOptimizer:apply_gradients(...)
+  local given, options = as_pairs(...)
   local mapped = {}
-  for i, pair in ipairs(as_pairs(grads, vars)) do
+  for i, pair in ipairs(given) do
     local g, v = pair[1], pair[2]
     local is_mapped = not g or base.is_accumulated() and g.dtype == v.dtype
     mapped[i] = {is_mapped and g or self.map(g, v), v}
   end
-  self.opt:apply_gradients(mapped)
+  self.opt:apply_gradients(mapped, nil, options)
 end
 
 ---The same, with the map applied after the wrapped optimizer computed its gradients.
@@ -74,13 +75,14 @@ function CrossReplicaOptimizer:init(...)
   self:init_wrapper(a.opt, a.name)
 end
 
-function CrossReplicaOptimizer:apply_gradients(grads, vars)
+function CrossReplicaOptimizer:apply_gradients(...)
   teams.refuse_wrapper(self.__name)
+  local given, options = as_pairs(...)
   local means = {}
-  for i, pair in ipairs(as_pairs(grads, vars)) do
+  for i, pair in ipairs(given) do
     means[i] = {pair[1] and ops.cross_replica_mean(pair[1]) or pair[1], pair[2]}
   end
-  gradients.without_sum(function() self.opt:apply_gradients(means) end)
+  gradients.without_sum(function() self.opt:apply_gradients(means, nil, options) end)
 end
 
 -- ------------------------------------------------ accumulation over calls
@@ -96,7 +98,8 @@ local accumulation_rows <const> = {
   {"name", "string", optional = true},
 }
 
----Sums (or averages) the gradients of num_mini_batches calls, then applies them once.
+---Sums (or averages) the gradients of num_mini_batches calls, then applies them once. Captured
+---gradients are handed on as the last call has them.
 ---@class GradientAccumulationOptimizer: IpuOptimizerWrapper
 local GradientAccumulationOptimizer = define("GradientAccumulationOptimizer")
 GradientAccumulationOptimizer.argument_rows = accumulation_rows
@@ -152,10 +155,12 @@ function GradientAccumulationOptimizer:own_weights()
   return {self.counter, table.unpack(self.sums)}
 end
 
-function GradientAccumulationOptimizer:apply_gradients(grads, vars)
+-- Captured gradients have a row for each sample, so batches of several sizes have no sum. The
+-- wrapped optimizer gets the captured gradients of the last mini-batch.
+function GradientAccumulationOptimizer:apply_gradients(...)
   local count, method = self.settings.num_mini_batches, self.settings.reduction_method
-  local given = as_pairs(grads, vars)
-  if count == 1 then return self.opt:apply_gradients(given) end
+  local given, options = as_pairs(...)
+  if count == 1 then return self.opt:apply_gradients(given, nil, options) end
   offloading.of_updates(self.name, self.settings)
   local sums, list = {}, {}
   local n = self.counter:read_value()
@@ -173,7 +178,7 @@ function GradientAccumulationOptimizer:apply_gradients(grads, vars)
   local function apply()
     local now = {}
     for i, sum in ipairs(sums) do now[i] = sum:read_value() end
-    base.apply_accumulated(true, self.opt, now, list)
+    base.apply_accumulated(true, self.opt, now, list, options)
     for _, sum in ipairs(sums) do sum:assign(ops.zeros_like(sum)) end
     self.counter:assign(0)
   end

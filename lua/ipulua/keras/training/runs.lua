@@ -41,6 +41,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field per_execution integer
 ---@field done integer? steps of the epoch that were made before
 ---@field latest Logs? of these steps
+---@field ends_at integer? steps of the epoch when the present execution is over
 ---@field stopped_at integer? steps of the epoch that Ctrl-C ended; nil: in an execution
 ---@field epochs integer
 ---@field batch_size integer
@@ -226,6 +227,7 @@ function runs.epoch(model, run)
     local ok, result = blame.pcall(next_execution, model, run, done)
     local execution = result
     if ok and not execution then break end
+    run.ends_at = ok and done + execution.steps or nil
     if ok then ok, result, more = execute(model, run, execution, done) end
     if not ok then
       if is_cancelled(result) then

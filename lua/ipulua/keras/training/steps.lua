@@ -10,7 +10,6 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local eagerly = require "ipulua.keras.training.eagerly"
 local func = require "ipulua.trace.func"
-local GradientTape = require "ipulua.trace.tape".GradientTape
 local log = require "ipulua.base.log"
 local loops = require "ipulua.trace.loops"
 local nest = require "ipulua.base.nest"
@@ -132,13 +131,20 @@ local function total_of(model, x, y, weight)
   return total
 end
 
+local function apply_gradients(model, grads, list, captured)
+  local options = next(captured) and model.optimizer.takes_captured and {captured_grads = captured}
+    or nil
+  model.optimizer:apply_gradients(grads, list, options)
+end
+
 local function train_eagerly(model, x, y, weight)
-  local tape = GradientTape()
+  local tape = capture.GradientCaptureTape()
   local total = tape(function()
     return total_of(model, expand(x), expand(y), expand(weight))
   end)
   local list = model.trainable_variables
-  model.optimizer:apply_gradients(tape:gradient(total, list), list)
+  local grads = tape:gradient(total, list)
+  apply_gradients(model, grads, list, tape.captured_gradients)
 end
 
 ---One weight update on one batch, in a traced function or where the model runs eagerly.
@@ -148,11 +154,7 @@ function steps.train(model, x, y, weight)
   local captures <close> = capture.GradientCaptureContext()
   local total = total_of(model, expand(x), expand(y), expand(weight))
   local grads = capture.gradients(captures, total, list)
-  if next(captures.captured_gradients) and model.optimizer.takes_captured then
-    model.optimizer:apply_gradients(grads, list, {captured_grads = captures.captured_gradients})
-  else
-    model.optimizer:apply_gradients(grads, list)
-  end
+  apply_gradients(model, grads, list, captures.captured_gradients)
 end
 
 ---One batch of a test, in a traced function.
