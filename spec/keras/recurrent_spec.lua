@@ -202,3 +202,27 @@ describe("reset_states", function()
     assert.same(state:totable(), layer(ipu.zeros{2, 4, 5}):totable())
   end)
 end)
+
+-- Keras' page on RNN stacks cells that are plain layers with a state_size.
+it("own cells without output_size are stacked", function()
+  local Cell = L.Layer:extend "MinimalCell"
+  function Cell:init(units)
+    L.Layer.init(self)
+    self.units, self.state_size = units, units
+  end
+  function Cell:build(shape)
+    self.kernel = self:add_weight{shape = {shape[#shape], self.units}, initializer = "ones"}
+  end
+  function Cell:call(x, states)
+    local y = ipu.matmul(x, self.kernel) + states[1]
+    return y, {y}
+  end
+  local x = keras.Input{shape = {-1, 5}}
+  local model = keras.Model{inputs = x, outputs = L.RNN{{Cell(3), Cell(4)}}(x)}
+  -- of ones: h1 = 5, 10, 15 and h2 = 3 (5 + 10 + 15)
+  assert.same({{90, 90, 90, 90}}, model(ipu.ones{1, 3, 5}):totable())
+  assert.same({{5, 3}, {3, 4}}, {model.weights[1].shape, model.weights[2].shape})
+  local pairs_of <const> = Cell(2)
+  pairs_of.state_size = {2, 6}
+  assert.equal(2, L.StackedRNNCells{{Cell(3), pairs_of}}.output_size)
+end)

@@ -173,10 +173,7 @@ function RNN:get_initial_state(...)
     blame.error("get_initial_state: the inputs are [batch, steps, ...], got rank "
       .. #inputs.shape, "value")
   end
-  local batch, cell = inputs.shape[1], self.cell
-  local zeros = cell.get_initial_state and cell:get_initial_state(batch, inputs.dtype)
-    or cells.zeros(cell.state_size, batch, inputs.dtype)
-  return core.is_tensor(zeros) and {zeros} or zeros
+  return cells.first_states(self.cell, inputs.shape[1], inputs.dtype)
 end
 
 function RNN:state_variables() return rawget(self, "states") or {} end
