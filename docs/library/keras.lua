@@ -1383,7 +1383,7 @@ function Model:train_on_batch(...) end
 ---One training step. Models may define their own, which is traced; it returns a table of logs.
 function Model:train_step(...) end
 
----The base of all callbacks; extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info holds step_first, step_last, samples, and in training updates. Of predict, a batch's logs hold its `outputs`. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.
+---The base of all callbacks; extend it with any of `on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, `on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`, `on_batch_{begin,end}` (of fit alone); at a batch's end info holds step_first, step_last, samples, and in training updates. Of predict, a batch's logs hold its `outputs`. `self.model`, `self.params`; `get_state` and `set_state(state)` are for BackupAndRestore.
 ---@class keras.callbacks.Callback
 ---@overload fun(): keras.callbacks.Callback
 callbacks.Callback = {}

@@ -131,3 +131,37 @@ describe("predict", function()
     assert.same({2, 3}, last)
   end)
 end)
+
+describe("on_batch_begin and on_batch_end, Keras' older names,", function()
+  local function trained(Class)
+    local model = ipu.keras.Sequential{ipu.keras.layers.Dense{1, input_shape = {2}}}
+    model:compile{optimizer = "sgd", loss = "mse"}
+    local seen = Class()
+    seen.calls = {}
+    local x, y = ipu.ones{6, 2}, ipu.ones{6, 1}
+    model:fit{x, y, batch_size = 2, verbose = 0, callbacks = {seen}}
+    model:evaluate(x, y, {batch_size = 2, verbose = 0, callbacks = {seen}})
+    return seen.calls
+  end
+
+  it("are called for each step of fit alone", function()
+    local Class = callbacks.Callback:extend "Older"
+    function Class:on_batch_begin(batch) table.insert(self.calls, "begin " .. batch) end
+    function Class:on_batch_end(batch, logs, info)
+      assert.equal("number", type(logs.loss))
+      assert.equal(batch, info.step_last)
+      table.insert(self.calls, "end " .. batch)
+    end
+    assert.same({"begin 0", "end 0", "begin 1", "end 1", "begin 2", "end 2"}, trained(Class))
+  end)
+
+  it("give way to the newer ones of a class", function()
+    local Class = callbacks.Callback:extend "Both"
+    function Class:on_batch_end(batch) table.insert(self.calls, "older " .. batch) end
+    function Class:on_train_batch_end(batch)
+      table.insert(self.calls, "newer " .. batch)
+      if batch == 1 then callbacks.Callback.on_train_batch_end(self, batch) end
+    end
+    assert.same({"newer 0", "newer 1", "older 1", "newer 2"}, trained(Class))
+  end)
+end)

@@ -116,3 +116,47 @@ it("inputs and labels by name may be lists of numbers, for one sample too", func
   assert.equal(1, model:evaluate({a = {60, 2}, b = {1, 2}}, {sum = {62, 5}}, {verbose = 0}))
   assert.equal(1, model:test_on_batch({a = {60}, b = {1}}, {sum = {62}}))
 end)
+
+it("initializers take shape and dtype by name", function()
+  local ones, uniform = keras.initializers.Ones(), keras.initializers.RandomUniform{seed = 3}
+  assert.same({{1, 1}}, ones{shape = {1, 2}}:totable())
+  assert.equal("int32", ones{shape = {2}, dtype = "int32"}.dtype)
+  assert.equal("float32", ones({2}, {}).dtype)
+  assert.same(uniform{2, 3}:totable(), uniform{shape = {2, 3}, dtype = "float32"}:totable())
+  assert.error_matches(function() ones{shape = "wide"} end, "called with a shape, got string")
+end)
+
+it("own models, losses, metrics and others are made again by their init's arguments", function()
+  local Stack = keras.Model:extend "Stack"
+  function Stack:init(units)
+    keras.Model.init(self)
+    self.units, self.list = units, {}
+    for i, n in ipairs(units) do self.list[i] = layers.Dense(n) end
+  end
+  function Stack:call(x)
+    for _, layer in ipairs(self.list) do x = layer(x) end
+    return x
+  end
+  function Stack:get_config() return {units = self.units} end
+  local folder, x = command.folder(), ipu.random.normal({4, 5}, {seed = 1})
+  local stack = Stack{7, 2}
+  local want = stack(x):totable()
+  stack:save(folder .. "/m.safetensors")
+  local again = keras.models.load_model(folder .. "/m.safetensors",
+    {custom_objects = {Stack = Stack}})
+  assert.same(want, again(x):totable())
+  command.remove(folder)
+
+  for name, base in pairs{losses = "Loss", metrics = "Metric", regularizers = "Regularizer",
+    constraints = "Constraint", initializers = "Initializer", optimizers = "Optimizer"} do
+    local Base = keras[name][base]
+    local Own = Base:extend("Own" .. base)
+    function Own:init(share, count)
+      Base.init(self, base == "Optimizer" and 0.5 or nil)
+      self.share, self.count = share, count
+    end
+    function Own:get_config() return {share = self.share, count = self.count} end
+    local copy = Own:from_config(Own(0.25, 3):get_config())
+    assert.same({0.25, 3}, {copy.share, copy.count}, name)
+  end
+end)

@@ -63,6 +63,42 @@ describe("states kept between batches", function()
   end)
 end)
 
+describe("a stateful layer", function()
+  local o = {stateful = true, batch_input_shape = {2, 5, 3}}
+  local function with(more)
+    for key, value in pairs(o) do more[key] = value end
+    return more
+  end
+
+  it("that was built for batches of one size refuses others, at the first call, too", function()
+    local images = L.ConvLSTM1D{4, 3, stateful = true, batch_input_shape = {2, 5, 6, 3}}
+    for name, layer in pairs{lstm = L.LSTM(with{units = 4}), gru = L.GRU(with{units = 4}),
+      cell = L.RNN(with{cell = L.LSTMCell(4)}), images = images,
+      both = L.Bidirectional{L.GRU{4, stateful = true}, batch_input_shape = {2, 5, 3}}} do
+      local model = keras.Sequential{layer}
+      local four = name == "images" and ipu.ones{4, 5, 6, 3} or ipu.ones{4, 5, 3}
+      assert.error_matches(function() model(four) end,
+        "is stateful, with states for batches of 2 samples; got a batch of 4")
+      assert.error_matches(function() model:predict(four, {batch_size = 4}) end, "batches of 2")
+      assert.equal(4, model:predict(four, {batch_size = 2}).shape[1], name)
+    end
+    local model = keras.Sequential{L.LSTM(with{units = 4}), L.Dense(1)}
+    model:compile{optimizer = "sgd", loss = "mse"}
+    assert.error_matches(function()
+      model:fit{ipu.ones{8, 5, 3}, ipu.ones{8, 1}, batch_size = 4, verbose = 0}
+    end, "batches of 2 samples; got a batch of 4")
+    assert.is_nil(rawget(model.layers[1], "states"))
+  end)
+
+  it("of no fixed size keeps to its first batch, which time_major has second", function()
+    local layer = L.SimpleRNN{4, stateful = true, time_major = true}
+    layer(ipu.ones{5, 3, 2})
+    assert.same({3, 4}, layer(ipu.ones{7, 3, 2}).shape)
+    assert.error_matches(function() layer(ipu.ones{5, 4, 2}) end,
+      "batches of 3 samples; got a batch of 4")
+  end)
+end)
+
 describe("dropout with a seed", function()
   -- With identity weights each element is 2 where the input is kept, 20 where the state is, or the
   -- sum.
@@ -165,4 +201,28 @@ describe("reset_states", function()
     assert.equal("float16", layer.states[1].dtype)
     assert.same(state:totable(), layer(ipu.zeros{2, 4, 5}):totable())
   end)
+end)
+
+-- Keras' page on RNN stacks cells that are plain layers with a state_size.
+it("own cells without output_size are stacked", function()
+  local Cell = L.Layer:extend "MinimalCell"
+  function Cell:init(units)
+    L.Layer.init(self)
+    self.units, self.state_size = units, units
+  end
+  function Cell:build(shape)
+    self.kernel = self:add_weight{shape = {shape[#shape], self.units}, initializer = "ones"}
+  end
+  function Cell:call(x, states)
+    local y = ipu.matmul(x, self.kernel) + states[1]
+    return y, {y}
+  end
+  local x = keras.Input{shape = {-1, 5}}
+  local model = keras.Model{inputs = x, outputs = L.RNN{{Cell(3), Cell(4)}}(x)}
+  -- of ones: h1 = 5, 10, 15 and h2 = 3 (5 + 10 + 15)
+  assert.same({{90, 90, 90, 90}}, model(ipu.ones{1, 3, 5}):totable())
+  assert.same({{5, 3}, {3, 4}}, {model.weights[1].shape, model.weights[2].shape})
+  local pairs_of <const> = Cell(2)
+  pairs_of.state_size = {2, 6}
+  assert.equal(2, L.StackedRNNCells{{Cell(3), pairs_of}}.output_size)
 end)

@@ -183,6 +183,26 @@ describe("a last batch that is smaller", function()
     assert_trained(model, 8, 2, true)
   end)
 
+  it("and a batch of another size in the middle end an execution early", function()
+    -- which batches are whole is found by reading: 12, 12, 12, 1 and 8, 29, 37, 37
+    local sizes = pairs_of:take(8):batch(8):concatenate(pairs_of:skip(8):batch(29))
+      :concatenate(pairs_of:repeat_n(2):batch(37))
+    local cases <const> = {{pairs_of:batch(12), {"0-1:24", "2-2:12", "3-3:1"}},
+      {sizes, {"0-0:8", "1-1:29", "2-2:37", "3-3:37"}}}
+    for _, case in ipairs(cases) do
+      local model, alone = line{steps_per_execution = 2}, line()
+      local count, seen = counting()
+      model:fit{case[1], epochs = 2, verbose = 0, callbacks = {count}}
+      alone:fit{case[1], epochs = 2, verbose = 0}
+      assert.same(case[2], table.move(seen, 1, #case[2], 1, {}))
+      assert.same(alone:get_weights()[1]:totable(), model:get_weights()[1]:totable())
+      assert.same(alone:predict(case[1]):totable(), model:predict(case[1]):totable())
+    end
+    local model = line{steps_per_execution = 2}
+    model:fit{pairs_of:batch(12), epochs = 2, verbose = 0}
+    assert_trained(model, 12, 2, true)
+  end)
+
   it("is validated on", function()
     local history = line():fit{x, y, batch_size = 8, validation_split = 0.3, shuffle = false,
       verbose = 0}

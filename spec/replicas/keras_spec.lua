@@ -210,6 +210,26 @@ describe("fit on replicas", function()
     assert.same({samples, 2}, two.shape)
   end)
 
+  it("predicts all samples where the batches don't divide by the replicas", function()
+    local model = network()
+    local want = model(x)
+    for _, replicas in ipairs{2, 4} do
+      with_ipus(replicas)
+      local _ <close> = ipu.IPUStrategy():scope()
+      for _, count in ipairs{1, 3, 5, 13} do
+        local some = x[{1, count}]
+        local ds = ipu.data.from_tensor_slices(some):batch(1, {drop_remainder = true})
+        for _, each in ipairs{model:predict{some, batch_size = 1}, model:predict{ds},
+          model:predict{ds:repeat_n(), steps = count}} do
+          assert.same({count, 2}, each.shape)
+          assert.is_true(ipu.reduce_max(ipu.abs(each - want[{1, count}])):item() < 1e-6)
+        end
+        assert.error_matches(function() model:predict{ds, steps = 17} end,
+          "give a number of steps that " .. replicas .. " divides")
+      end
+    end
+  end)
+
   it("evaluates and predicts with pipelined replicas, too", function()
     local model = train(1, {optimizer = keras.optimizers.SGD(0.1)})
     local _ <close> = ipu.IPUStrategy():scope()

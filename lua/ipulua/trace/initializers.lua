@@ -17,15 +17,20 @@ local Initializer = parts.Part:extend("Initializer")
 initializers.Initializer = Initializer
 parts.abstract(Initializer, "make", "make(shape, dtype)")
 
----The value of a weight of a shape. Initializers override `make(shape, dtype)`.
+---The value of a weight of a shape: `init{2, 3}` or `init{shape = {2, 3}, dtype = "float16"}`.
+---Initializers override `make(shape, dtype)`.
 function Initializer:__call(shape, options)
+  if args.is_plain(shape) and shape.shape ~= nil then -- all by name
+    options, shape = shape, shape.shape
+  end
   if math.type(shape) == "integer" then shape = {shape} end
   if not args.is_list(shape) or shape[1] ~= nil and math.type(shape[1]) ~= "integer" then
     blame.error(string.format("%s: it is called with a shape, got %s", self.__name,
       args.describe(shape)), "type")
   end
-  local dtype = type(options) == "table" and options.dtype or options or "float32"
-  return self:make(shape, dtype)
+  local dtype = options
+  if type(options) == "table" then dtype = options.dtype end
+  return self:make(shape, dtype or "float32")
 end
 
 local function declare(name, rows)

@@ -384,6 +384,32 @@ function parts.want_config(c, config)
   end
 end
 
+-- init(self, units, options) gets config's `units`, and the rest as a last table, as Python's named
+-- arguments do; nil where init takes one table.
+local function by_name(init, config)
+  local info = debug.getinfo(init, "u")
+  if info.nparams < 2 or config[debug.getlocal(init, 2)] == nil then return nil end
+  local given, rest = {n = info.nparams - 1}, core.plain{}
+  for key, value in pairs(config) do rest[key] = value end
+  for i = 2, info.nparams do
+    local name = debug.getlocal(init, i)
+    given[i - 1], rest[name] = config[name], nil
+  end
+  if config[debug.getlocal(init, info.nparams)] == nil then given[given.n] = rest end
+  return given
+end
+
+---The object that a config describes, of a script's own class, too.
+---@param c Class
+---@param config table as get_config() gives it
+---@return any
+function parts.made_of(c, config)
+  parts.want_config(c, config)
+  local given = by_name(c.init, config)
+  if given then return c(table.unpack(given, 1, given.n)) end
+  return c(config)
+end
+
 ---The argument of a part that is called with a weight, as a tensor; an error where it is none.
 ---@param part table
 ---@param value any
@@ -425,10 +451,7 @@ end
 
 ---@param config table
 ---@return any
-function Part.from_config(c, config)
-  parts.want_config(c, config)
-  return c(config)
-end
+function Part.from_config(c, config) return parts.made_of(c, config) end
 
 local kind_of = {} -- module's name → kind
 for kind, module in pairs(registry.kinds) do kind_of[module] = kind end

@@ -195,28 +195,10 @@ function Layer:get_config()
   return config
 end
 
--- init(self, units, options) gets config's `units`, and the rest as a last table, as Python's named
--- arguments do; nil where init takes one table.
-local function by_name(init, config)
-  local info = debug.getinfo(init, "u")
-  if info.nparams < 2 or config[debug.getlocal(init, 2)] == nil then return nil end
-  local given, rest = {n = info.nparams - 1}, core.plain{}
-  for key, value in pairs(config) do rest[key] = value end
-  for i = 2, info.nparams do
-    local name = debug.getlocal(init, i)
-    given[i - 1], rest[name] = config[name], nil
-  end
-  if config[debug.getlocal(init, info.nparams)] == nil then given[given.n] = rest end
-  return given
-end
-
 ---@param config table
 ---@return Layer
 function Layer.from_config(c, config)
-  parts.want_config(c, config)
-  local given = by_name(c.init, config)
-  if given then return c(table.unpack(given, 1, given.n)) end
-  return c(config)
+  return parts.made_of(c, config)
 end
 
 -- ------------------------------------------------ fields, weights, losses and metrics, calls:

@@ -27,6 +27,13 @@ local events <const> = {
 }
 for _, event in ipairs(events) do Callback[event] = function() end end
 
+-- Keras' older names of two hooks. The newer ones call them, unless a class has its own.
+local older <const> = {on_train_batch_begin = "on_batch_begin", on_train_batch_end = "on_batch_end"}
+for event, name in pairs(older) do
+  Callback[name] = function() end
+  Callback[event] = function(self, ...) self[name](self, ...) end
+end
+
 function Callback:init() end -- for subclasses, whose init may call it
 
 function Callback:set_model(model) self.model = model end
@@ -236,8 +243,9 @@ end
 ---Whether some callback has a hook of its own for an event.
 ---@param event string
 function CallbackList:listens(event)
+  local name <const> = older[event] or event
   for _, callback in ipairs(self.list) do
-    if callback[event] ~= Callback[event] then return true end
+    if callback[event] ~= Callback[event] or callback[name] ~= Callback[name] then return true end
   end
   return false
 end
@@ -245,7 +253,8 @@ end
 about.say("callbacks", {
   {"Callback", text = "The base of all callbacks; extend it with any of "
     .. "`on_{train,test,predict}_{begin,end}(logs)`, `on_epoch_{begin,end}(epoch, logs)`, "
-    .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`; at a batch's end info "
+    .. "`on_{train,test,predict}_batch_{begin,end}(batch, logs, info)`, "
+    .. "`on_batch_{begin,end}` (of fit alone); at a batch's end info "
     .. "holds step_first, step_last, samples, and in training updates. Of predict, a batch's logs "
     .. "hold its `outputs`. `self.model`, `self.params`; `get_state` and `set_state(state)` are "
     .. "for BackupAndRestore."},

@@ -137,7 +137,7 @@ function methods.from_config(c, config, custom_objects)
   if config.layers then
     return graph_from_config(c, config, custom_objects)
   end
-  return c(config)
+  return parts.made_of(c, config)
 end
 
 -- A description as JSON; infinities in it are written, too.

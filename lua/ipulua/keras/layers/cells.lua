@@ -275,6 +275,24 @@ function cells.check(who, cell)
     args.describe(cell)), "type")
 end
 
+---The states of a cell before its first step, zeros where the cell has no others.
+---@param cell Layer
+---@param batch_size integer
+---@param dtype string
+---@return userdata[]
+function cells.first_states(cell, batch_size, dtype)
+  local states = cell.get_initial_state and cell:get_initial_state(batch_size, dtype)
+    or cells.zeros(cell.state_size, batch_size, dtype)
+  return core.is_tensor(states) and {states} or states
+end
+
+-- The size of a cell's output: if it says none, the size of its first state, as in Keras.
+local function output_size(cell)
+  if cell.output_size ~= nil then return cell.output_size end
+  local size = cell.state_size
+  return type(size) == "table" and size[1] or size
+end
+
 ---Cells one above the other.
 ---@class StackedRNNCells: Layer
 local StackedRNNCells = Layer.declare("StackedRNNCells", {{"cells", "list"}})
@@ -288,7 +306,7 @@ function StackedRNNCells:setup()
     local cell = type(given) == "table" and parts.get("layer", given) or given
     self.cells[i] = cells.check("StackedRNNCells", cell)
   end
-  self.output_size = self.cells[#self.cells].output_size
+  self.output_size = output_size(self.cells[#self.cells])
   self.state_size = {}
   for i, cell in ipairs(self.cells) do self.state_size[i] = cell.state_size end
 end
@@ -298,15 +316,17 @@ function StackedRNNCells:build(input_shape)
   local shape = table.move(input_shape, 1, #input_shape, 1, {})
   for _, cell in ipairs(self.cells) do
     cell:build_once(shape)
+    local size = output_size(cell)
     shape = table.move(shape, 1, #shape, 1, {})
-    shape[#shape] = cell.output_size
+    if type(size) == "table" then shape = table.move(size, 1, #size, 2, {shape[1]})
+    else shape[#shape] = size end
   end
 end
 
 function StackedRNNCells:get_initial_state(batch_size, dtype)
   local states = {}
   for _, cell in ipairs(self.cells) do
-    local own = cell:get_initial_state(batch_size, dtype)
+    local own = cells.first_states(cell, batch_size, dtype)
     table.move(own, 1, #own, #states + 1, states)
   end
   return states

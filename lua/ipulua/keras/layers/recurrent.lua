@@ -62,8 +62,16 @@ function RNN:setup()
   self.input_spec = sequence_spec
 end
 
+---Keeps the batch size of a stateful layer that was built for one.
+---@param input_shape integer[] [batch, steps, ...], with -1 for a batch of any size
+function RNN:keep_batch_size(input_shape)
+  local batch = input_shape[self.time_major and 2 or 1] or -1
+  if self.stateful and batch > 0 then rawset(self, "states_batch", batch) end
+end
+
 function RNN:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
+  self:keep_batch_size(input_shape)
   self.cell:build_once({self.time_major and input_shape[2] or input_shape[1], input_shape[3]})
 end
 
@@ -112,6 +120,14 @@ local function stack_steps(list)
   return concat.all(parts_of, 1)
 end
 
+-- States belong to the samples of a batch, so all batches have one size.
+local function check_batch_size(self, batch)
+  local wanted = rawget(self, "states_batch") or batch
+  if wanted == batch then return end
+  blame.error(string.format("layer '%s' is stateful, with states for batches of %s; got a batch of "
+    .. "%d", self.name, counted(wanted, "sample"), batch), "invalid_argument")
+end
+
 -- The states of a batch: given, kept from the batch before (stateful), or zeros.
 function RNN:first_states(x, given)
   local zeros = self:get_initial_state(x)
@@ -129,6 +145,7 @@ function RNN:first_states(x, given)
   end
   if not self.stateful then return zeros end
   if context.inferring then return zeros end
+  check_batch_size(self, x.shape[1])
   if not rawget(self, "states") then
     local states = {}
     tracing.outside(function()
@@ -138,6 +155,7 @@ function RNN:first_states(x, given)
       end
     end)
     rawset(self, "states", states)
+    rawset(self, "states_batch", x.shape[1])
   end
   local values = {}
   for i, v in ipairs(self.states) do values[i] = v:read_value() end
@@ -155,10 +173,7 @@ function RNN:get_initial_state(...)
     blame.error("get_initial_state: the inputs are [batch, steps, ...], got rank "
       .. #inputs.shape, "value")
   end
-  local batch, cell = inputs.shape[1], self.cell
-  local zeros = cell.get_initial_state and cell:get_initial_state(batch, inputs.dtype)
-    or cells.zeros(cell.state_size, batch, inputs.dtype)
-  return core.is_tensor(zeros) and {zeros} or zeros
+  return cells.first_states(self.cell, inputs.shape[1], inputs.dtype)
 end
 
 function RNN:state_variables() return rawget(self, "states") or {} end

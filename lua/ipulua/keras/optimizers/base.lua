@@ -384,10 +384,7 @@ end
 
 ---@param config table
 ---@return Optimizer
-function Optimizer.from_config(c, config)
-  parts.want_config(c, config)
-  return c(config)
-end
+function Optimizer.from_config(c, config) return parts.made_of(c, config) end
 
 about.say("optimizers", {
   {"Optimizer", text = "The base of all optimizers; extend it with `update(variable, "

@@ -7,6 +7,7 @@ local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local Dataset = require "ipulua.data.dataset"
 local feeding = require "ipulua.keras.training.feeding"
+local ops = require "ipulua.ops"
 local programs = require "ipulua.keras.training.programs"
 
 local executions = {}
@@ -94,7 +95,8 @@ local function refuse_fewer(run, waiting, done)
     counted(run.per_execution, "step"), counted(run.replicas, "replica"), wanted), "value")
 end
 
--- Fewer whole batches than an execution takes.
+-- Fewer whole batches than an execution takes: the data end, or a batch of another size follows.
+-- Only the reader knows which batches are whole, so steps were counted without that knowledge.
 local function of_fewer(model, run, waiting, done)
   if not run.takes_remainder then
     if run.prefix == "predict" or done == 0 then refuse_fewer(run, waiting, done) end
@@ -102,7 +104,6 @@ local function of_fewer(model, run, waiting, done)
     run.entry.infeed.queue:leave_out()
     return nil
   end
-  if not run.may_shorten then feeding.refuse_steps(run.who, run.per_execution, done + waiting) end
   local entry = programs.beside(model, run.prefix, run.entry, waiting)
   return {entry = beside(run, waiting .. " steps", entry), steps = waiting,
     samples = waiting * run.batch_size}
@@ -114,8 +115,7 @@ local function whole(run)
 end
 
 ---The next execution of an epoch in which `done` steps were made; nil: the data has ended.
----Errors: a dataset that ends before the steps do that were asked for, steps that
----steps_per_execution doesn't divide
+---Errors: a dataset that ends before the steps do that were asked for
 ---@param model Model
 ---@param run Run
 ---@param done integer
@@ -152,6 +152,45 @@ function executions.close(run)
   for _, entry in pairs(run.beside or {}) do
     if entry.infeed ~= run.entry.infeed then programs.close(entry) end
   end
+end
+
+-- ------------------------------------------------ predictions on replicas
+
+---Adds batches at the end of a prediction's data, until each replica has one in the last step. They
+---are the first ones again, and their outputs are dropped.
+---@param feed Feed whose batches are counted, or are endless
+---@param replicas integer
+---@param steps integer? number of batches that the script asked for
+---@return integer added
+function executions.fill(feed, replicas, steps)
+  local total <const> = steps or feed.batches
+  local lacking <const> = -total % replicas
+  local is_enough <const> = feed.batches == -1 or feed.batches >= total
+  if total < 1 or lacking == 0 or not is_enough then return 0 end
+  local filled = feed.dataset:take(total):repeat_n():take(total + lacking)
+  for _, field in ipairs{"gathered", "any_batch", "first_types"} do
+    rawset(filled, field, rawget(feed.dataset, field))
+  end
+  feed.dataset, feed.batches, feed.samples = filled, total + lacking, nil
+  return lacking
+end
+
+---Outputs of all steps without the rows of batches that were added.
+---Shapes: each [batches rows, ...] → [(batches - added) rows, ...]
+---@param outputs userdata[]
+---@param added integer
+---@param batches integer with these
+---@return userdata[]
+function executions.cut(outputs, added, batches)
+  if added == 0 then return outputs end
+  local kept = {}
+  for i, t in ipairs(outputs) do
+    local begin, size = {}, {}
+    for k, extent in ipairs(t.shape) do begin[k], size[k] = 0, extent end
+    size[1] = t.shape[1] // batches * (batches - added)
+    kept[i] = ops.slice(t, begin, size)
+  end
+  return kept
 end
 
 return executions

@@ -383,7 +383,6 @@ local function refuse_steps(who, per_execution, steps)
   blame.error(string.format("%s: steps_per_execution, %d, must be a divisor of the number of "
     .. "steps, %d", who, per_execution, steps), "value")
 end
-feeding.refuse_steps = refuse_steps
 feeding.refuse_remainder = refuse_remainder
 
 -- Batches of an epoch that are known to be whole. Of a dataset only its reader knows whether the
@@ -455,9 +454,12 @@ function feeding.count_steps(who, feed, o)
       .. "each", who,
       counted(total, "batch", "batches"), o.replicas), "value")
   end
-  if total % o.replicas ~= 0 and not (o.model and not together.is_speaker(o.model)) then
-    log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas,
-      total % o.replicas)
+  local rest = total % o.replicas
+  if rest ~= 0 and not o.model then
+    blame.error(string.format("%s: %d steps on %d replicas: give a number of steps that %d divides",
+      who, total, o.replicas, o.replicas), "value")
+  elseif rest ~= 0 and together.is_speaker(o.model) then
+    log.warn("%s: %d steps on %d replicas: the last %d are left out", who, total, o.replicas, rest)
   end
   local may_end_smaller = not o.steps and o.takes_remainder and rawget(feed.dataset, "gathered")
   local whole = whole_batches(feed)

@@ -72,7 +72,7 @@ local function plan(self, a, feed)
   pipelined.check_count(self, true, accumulation, "gradient_accumulation_steps_per_replica")
   local run = runs.new{
     who = "fit", dataset = feed.dataset, asked = a.steps_per_epoch ~= nil,
-    takes_remainder = takes_remainder, wanted_per_execution = self.steps_per_execution,
+    takes_remainder = takes_remainder,
     steps = count, may_end = may_end, per_execution = per_execution, prefix = "train",
     batch_size = feed.batch_size, replicas = replicas,
     accumulation = accumulation, epochs = math.max(a.epochs - a.initial_epoch, 0),

@@ -4,6 +4,7 @@ local args = require "ipulua.base.args"
 local compile = require "ipulua.keras.training.compile"
 local concat = require "ipulua.keras.base.concat"
 local elements = require "ipulua.data.elements"
+local executions = require "ipulua.keras.training.executions"
 local feeding = require "ipulua.keras.training.feeding"
 local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.base.nest"
@@ -59,7 +60,7 @@ function methods:predict(...)
   run.callbacks:on_predict_begin(logs.by_name{})
   runs.epoch(self, run)
   run.callbacks:on_predict_end(logs.by_name{})
-  local joined = join(parts)
+  local joined = executions.cut(join(parts), run.added, run.made * run.replicas)
   return nest.pack(form, joined)
 end
 

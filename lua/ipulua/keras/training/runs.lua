@@ -34,7 +34,6 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field may_end boolean? whether the data of one of several instances may end before them
 ---@field asked boolean? these steps are what the script asked for
 ---@field takes_remainder boolean whether a smaller batch at the end is a step
----@field may_shorten boolean? whether the last execution may have fewer steps
 ---@field beside table<string, ProgramEntry> programs of a smaller batch, or of fewer steps
 ---@field counters_beside table<string, any>? of their random numbers, where a run goes on
 ---@field made integer? steps of the epoch that were made
@@ -43,6 +42,7 @@ if core.clock then progress.set_clock(core.clock) end
 ---@field latest Logs? of these steps
 ---@field ends_at integer? steps of the epoch when the present execution is over
 ---@field stopped_at integer? steps of the epoch that Ctrl-C ended; nil: in an execution
+---@field added integer? batches that a prediction doesn't give the outputs of
 ---@field epochs integer
 ---@field batch_size integer
 ---@field replicas integer
@@ -84,7 +84,6 @@ end
 ---@return Run
 function runs.new(run)
   run.beside = {}
-  run.may_shorten = run.steps == nil or run.asked or run.per_execution < run.wanted_per_execution
   return run
 end
 
@@ -116,18 +115,23 @@ function runs.begin(model, who, mode, a, take)
   local replicas = assignment.replicas(model)
   local takes_remainder = feeding.takes_remainder(model, true)
   feeding.check_shapes(who, model, feed, takes_remainder)
-  if mode == "predict" then feeding.check_all_taken(who, model, feed, takes_remainder)
-  else feeding.tell_remainder(model, who, feed, takes_remainder) end
+  local added = 0
+  if mode == "predict" then
+    feeding.check_all_taken(who, model, feed, takes_remainder)
+    added = executions.fill(feed, replicas, a.steps)
+  else feeding.tell_remainder(model, who, feed, takes_remainder)
+  end
   local count, per_execution, may_end = feeding.count_steps(who, feed,
-    {steps = a.steps, steps_name = "steps", takes_remainder = takes_remainder,
-    steps_per_execution = model.steps_per_execution or 1, replicas = replicas,
-    quiet = progress.verbosity(a.verbose) == 0, model = mode ~= "predict" and model or nil})
+    {steps = a.steps and a.steps + added, steps_name = "steps",
+    takes_remainder = takes_remainder, steps_per_execution = model.steps_per_execution or 1,
+    replicas = replicas, quiet = progress.verbosity(a.verbose) == 0,
+    model = mode ~= "predict" and model or nil})
   pipelined.check_count(model, false, per_execution, "steps_per_execution")
   building.from_dataset(model, feed.dataset)
   local run = runs.new{who = who, dataset = feed.dataset, steps = count, asked = a.steps ~= nil,
     may_end = may_end, per_execution = per_execution, prefix = mode,
     takes_remainder = takes_remainder,
-    batch_size = feed.batch_size, wanted_per_execution = model.steps_per_execution or 1,
+    batch_size = feed.batch_size, added = added,
     replicas = replicas, take = take, epochs = 1, is_alone = not is_at_work(a.callbacks, model)}
   local function check() feeding.check_enough(who, feed, run) end
   if mode == "predict" then check() else together.check(model, who, check) end
