@@ -6,13 +6,13 @@ local ipu = require "ipulua"
 local function f16(x) return ipu.tensor(x, {dtype = "float16"}) end
 
 -- f() under a configuration.
-local function configured(set, f)
+local function configured(set, f, ...)
   ipu.reset_ipu_configuration()
   local _ <close> = setmetatable({}, {__close = function() ipu.reset_ipu_configuration() end})
   local cfg = ipu.IPUConfig()
   set(cfg)
   cfg:configure_ipu_system()
-  return f()
+  return f(...)
 end
 
 local function trap(name) return function(cfg) cfg.floating_point_behaviour[name] = true end end
@@ -121,6 +121,58 @@ describe("floating point behaviour", function()
       end)
     end
     ipu.set_num_threads(0)
+  end)
+
+  describe("where it traps, in a fused program", function()
+    local inf <const>, int32 <const> = math.huge, {dtype = "int32"}
+    local function says(words, f, ...)
+      local ok, message = configured(trap("set_all"), pcall, ipu.func(f), ...)
+      assert.is_false(ok)
+      assert.matches(words .. "$", message)
+    end
+    local function gives(want, f, ...)
+      assert.same(want, configured(trap("set_all"), ipu.func(f), ...):totable())
+    end
+
+    it("lets pass what is within the range, or was infinite before", function()
+      gives({2, 5, 65472}, function(x) return x * x + 1 end, f16{1, 2, 255.875})
+      gives({1, 4, inf}, function(x) return ipu.where(ipu.greater(x, 1), x * 2, x) end,
+        f16{1, 2, inf})
+      gives({1, inf}, function(x) return ipu.where(ipu.greater(x, 1), x, x + 0) end,
+        ipu.tensor{1, inf})
+      gives({2, 3, 4}, function(x) return ipu.cast(x + 1, "int32") end, ipu.tensor{1, 2, 3.5})
+    end)
+    it("looks at floats of 32 bits and below alone", function()
+      -- twice the number that has the bits of 1.5 has the bits of an infinity
+      gives({2139095040, 2}, function(x) return x + x end, ipu.tensor({1069547520, 1}, int32))
+      gives({2, inf}, function(x) return x * x + 1 end,
+        ipu.tensor({1, 1e200}, {dtype = "float64"}))
+      gives({false, true}, function(x) return ipu.less(x, x + 1) end, ipu.tensor{inf, 1})
+    end)
+    it("finds it beside operands that are one element for all", function()
+      says("%(div0%) in div", function(x, y) return (x + 1) / y end, ipu.ones{3}, ipu.tensor(0.0))
+      says("%(div0%) in log", function(x, y) return (x + 1) * ipu.log(y) end, ipu.ones{3},
+        ipu.tensor(0.0))
+      says("%(inv%) in cast", function(x)
+        return ipu.cast(ipu.broadcast_to(x, {3}), "int32")
+      end, ipu.tensor(0 / 0))
+      gives({1, 1.5}, function(x, y) return (x + 1) / y end, ipu.tensor{1, 2}, ipu.tensor(2.0))
+    end)
+    it("finds it at the last element of many", function()
+      says("%(inv%) in cast", function(x) return ipu.cast(x + 1, "int32") end,
+        ipu.tensor{1, 2, 0 / 0})
+      says("%(oflo%) in mul", function(x) return x * x end, f16{1, 2, 300})
+    end)
+    -- The second step fails in the first piece of the elements, the first step in a later one, and
+    -- the other way round.
+    it("names the first step, wherever among the elements", function()
+      local at <const> = ipu.arange(100000)
+      local function hole(i) return ipu.cast(ipu.not_equal(at, i), "float32") end
+      for _, places in ipairs{{99999, 0}, {0, 99999}, {1500, 0}, {0, 1500}} do
+        says("%(div0%) in reciprocal", function(x, y) return ipu.reciprocal(x) * ipu.log(y) end,
+          hole(places[1]), hole(places[2]))
+      end
+    end)
   end)
 
   it("tells what traps, whatever came before it that doesn't", function()

@@ -521,7 +521,39 @@ static void check_strip(Elementwise id, Dtype d) {
   if (verbose && d == F32) printf("  %-20s %8.2f half ulp\n", names[id], worst);
 }
 
+/* Limits beyond an integer type are its ends, and a NaN is 0. */
+static void check_clip_limits(Dtype d) {
+  static const double limits[][2] = {{-1e30, 1e30},    {-1e30, 2.75}, {-2.75, 1e30},
+                                     {(double)NAN, 5}, {1e30, 1e30},  {-1e30, -1e30}};
+  enum { LIMITS = sizeof limits / sizeof *limits, COUNT = 50 };
+  unsigned char x[COUNT * 8], y[COUNT * 8];
+  const int64_t min = d == I8    ? INT8_MIN
+                      : d == U8  ? 0
+                      : d == I32 ? INT32_MIN
+                                 : INT64_MIN,
+                max = d == I8    ? INT8_MAX
+                      : d == U8  ? UINT8_MAX
+                      : d == I32 ? INT32_MAX
+                                 : INT64_MAX;
+  fill_integer(d, x, COUNT);
+  for (int l = 0; l < LIMITS; l++) {
+    int64_t end[2];
+    for (int k = 0; k < 2; k++) {
+      double p = limits[l][k];
+      end[k] = isnan(p) ? 0 : p <= (double)min ? min : p >= (double)max ? max : (int64_t)p;
+    }
+    kernels->strip[EW_CLIP][d]((const void *[]){x}, 0, y, COUNT, limits[l]);
+    for (int64_t i = 0; i < COUNT; i++) {
+      int64_t v = integer_get(d, x, i), want = v < end[0] ? end[0] : v > end[1] ? end[1] : v;
+      if (integer_get(d, y, i) != want)
+        COMPLAIN("clip by limits", (double)integer_get(d, y, i), (double)want, i);
+    }
+  }
+  finish();
+}
+
 static void check_elementwise(void) {
+  for (int d = I8; d <= I64; d++) check_clip_limits((Dtype)d);
   for (int id = 0; id < ELEMENTWISE_COUNT; id++) {
     bool some = false;
     for (int d = 0; d < DTYPE_COUNT; d++)
@@ -701,6 +733,8 @@ __attribute__((no_sanitize("thread"))) static void multiply(Dtype d, const Gemm 
   free(row);
 }
 
+static ProductUse use = PRODUCTS_OWN;
+
 static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned,
                             bool accumulate, bool epilogue, bool no_c, int64_t pad) {
   char what[128];
@@ -732,16 +766,18 @@ static void check_gemm_case(Dtype d, int64_t m, int64_t n, int64_t k, bool a_tur
   void *next_b = calloc((size_t)(next.n * next.k), size);
   next.b = next_b;
   if (bits64() & 1) g.next = &next, g.ahead = see_ahead;
-  GemmPlan plan = kernels->gemm_plan(d, &g);
+  const Kernels *k_use = kernels_with_products(kernels, use);
+  GemmPlan plan = product_plan(k_use, d, &g);
   void *shared = aligned_alloc(64, (plan.shared_bytes + 64) & ~(size_t)63),
        *slots = aligned_alloc(64, (2 * plan.slot_bytes + 64) & ~(size_t)63);
   memset(slots, 0xff, 2 * plan.slot_bytes);
   memset(shared, 0xff, plan.shared_bytes);
   g.shared = shared, g.slots = slots, g.slot_bytes = plan.slot_bytes;
-  for (int64_t i = plan.pack_chunks - 1; i >= 0; i--) kernels->gemm_pack(d, &g, i);
-  for (int64_t i = plan.chunks - 1; i >= 0; i--) kernels->gemm_run(d, &g, i, (int)(i % 2));
+  for (int64_t i = plan.pack_chunks - 1; i >= 0; i--) product_pack(k_use, &plan, d, &g, i);
+  for (int64_t i = plan.chunks - 1; i >= 0; i--)
+    product_chunk(k_use, &plan, d, &g, i, (int)(i % 2));
   for (int64_t i = plan.finish_chunks - 1; i >= 0; i--)
-    kernels->gemm_finish(d, &g, i, (int)(i % 2));
+    product_finish(k_use, &plan, d, &g, i, (int)(i % 2));
   if (seen.wrong) COMPLAIN(what, seen.wrong, 0, 0);
   double step = d == F64 ? 1e-15 : 3e-7, *sums = calloc((size_t)(m * n + 1), sizeof *sums),
          *masses = calloc((size_t)(m * n + 1), sizeof *masses);
@@ -798,6 +834,20 @@ static void check_gemm(void) {
       check_gemm_case((Dtype)d, 523, 70, 20, a, b, a, b, !a && b, 1);
     }
   }
+}
+
+/* By OpenBLAS, in the same form: chunks, into C or a slot, with and without what C holds. Where the
+ * library lacks, our own kernels compute these. */
+static void check_other_products(void) {
+  static const int64_t shapes[][3] = {{1, 1, 1}, {17, 33, 5}, {64, 700, 40}, {300, 300, 64}};
+  use = PRODUCTS_OPENBLAS;
+  for (int d = F32; d <= F64; d++)
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+      for (int turn = 0; turn < 4; turn++)
+        for (int form = 0; form < 4; form++)
+          check_gemm_case((Dtype)d, shapes[i][0], shapes[i][1], shapes[i][2], turn & 1, turn & 2,
+                          form == 1, form > 0, form == 2, form == 2 ? 0 : 3);
+  use = PRODUCTS_OWN;
 }
 
 /* Reductions. */
@@ -1055,11 +1105,11 @@ static void check_shares(const Kernels *table) {
   kernels = table;
   static const int64_t shapes[][3] = {
       {128, 512, 2048}, {512, 128, 2048}, {128, 384, 4096}, {256, 256, 1024}, {2048, 384, 128}};
-  for (int use = PRODUCTS_BY_TABLE; use <= PRODUCTS_OPENBLAS; use++) {
+  for (int chosen = PRODUCTS_BY_TABLE; chosen <= PRODUCTS_OPENBLAS; chosen++) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
       const int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
       Kernels k_table = *table;
-      k_table.products = (ProductUse)use;
+      k_table.products = (ProductUse)chosen;
       const float any = 0;
       float c = 0;
       Gemm g = {.m = m,
@@ -1118,6 +1168,7 @@ int main(int argc, char **argv) {
     check_casts();
     check_divided_bytes();
     check_gemm();
+    check_other_products();
     check_reduce();
     check_rows();
     check_transpose();

@@ -158,8 +158,7 @@ static Conv random_conv(Check *k) {
   return v;
 }
 
-static void check_conv(Check *k, const char *isa, Dtype d) {
-  Conv v = random_conv(k);
+static void check_conv(Check *k, const char *isa, Dtype d, Conv v) {
   int64_t in = v.c / v.groups;
   Array a[3] = {random_array(k, d, 4, (int64_t[]){v.n, v.h, v.w, v.c}),
                 random_array(k, d, 4, (int64_t[]){v.kh, v.kw, in, v.d}),
@@ -189,6 +188,53 @@ static void check_conv(Check *k, const char *isa, Dtype d) {
     free(want);
   }
   drop(a, 3);
+}
+
+/* One channel under kernels one element wide: a gradient of the kernel has one row for each of
+ * these. */
+static Conv thin_conv(Check *k) {
+  Conv v = {.n = 2, .c = 1, .kh = 2, .kw = 1, .d = draw(k, 5, 40), .groups = 1};
+  v.sy = v.sx = v.dy = v.dx = 1;
+  v.h = 4, v.w = 7, v.oh = 3, v.ow = 7;
+  return v;
+}
+
+/* ---- pooling ---- */
+
+enum { POOL_SIDE = 18, POOL_WINDOW = 17, POOL_CHANNELS = 35 };
+
+/* The greatest element of each window, and its place: of equals the first. */
+static void pool_loops(const double *x, int64_t images, double *y, double *place) {
+  for (int64_t at = 0; at < images * 4 * POOL_CHANNELS; at++) {
+    int64_t c = at % POOL_CHANNELS, j = at / POOL_CHANNELS % 2, i = at / POOL_CHANNELS / 2 % 2,
+            n = at / POOL_CHANNELS / 4;
+    y[at] = -INFINITY;
+    for (int64_t t = 0; t < POOL_WINDOW * POOL_WINDOW; t++) {
+      int64_t row = (n * POOL_SIDE + i + t / POOL_WINDOW) * POOL_SIDE + j + t % POOL_WINDOW;
+      double v = x[row * POOL_CHANNELS + c];
+      if (v > y[at]) y[at] = v, place[at] = (double)t;
+    }
+  }
+}
+
+/* A window has more elements than a byte counts. Channels fill whole vectors and a part of one. */
+static void check_wide_pool(Check *k, const char *isa, Dtype d) {
+  enum { IMAGES = 2, COUNT = IMAGES * 4 * POOL_CHANNELS };
+  Array x = random_array(k, d, 4, (int64_t[]){IMAGES, POOL_SIDE, POOL_SIDE, POOL_CHANNELS});
+  int64_t window[] = {POOL_WINDOW, POOL_WINDOW}, strides[] = {1, 1};
+  Attr attrs[MAX_ATTRS] = {attr_ints(window, 2), attr_ints(strides, 2), attr_string("VALID")};
+  double y[COUNT], place[COUNT];
+  void *out[MAX_OUTPUTS];
+  int count;
+  pool_loops(x.value, IMAGES, y, place);
+  if (run(k, isa, "nn.max_pool", &x, 1, attrs, out, &count) == OK) {
+    compare(k, isa, "max_pool", d, out[0], y, COUNT, 0);
+    compare(k, isa, "max_pool's places", I32, out[1], place, COUNT, 0);
+  } else {
+    k->failed++;
+  }
+  finish(out, count);
+  drop(&x, 1);
 }
 
 /* ---- attention ---- */
@@ -294,9 +340,13 @@ int main(void) {
     if (!table_or_pending(isa, &k.failed)) continue;
     for (int round = 0; round < 60; round++) {
       Dtype d = round % 2 ? F64 : F32;
-      check_conv(&k, isa, d);
+      check_conv(&k, isa, d, random_conv(&k));
       check_attention(&k, isa, d);
       check_lstm(&k, isa, d);
+    }
+    for (Dtype d = F32; d <= F64; d++) {
+      for (int round = 0; round < 4; round++) check_conv(&k, isa, d, thin_conv(&k));
+      check_wide_pool(&k, isa, d);
     }
   }
   printf("%d passed, %d failed\n", k.passed, k.failed);

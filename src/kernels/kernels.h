@@ -218,7 +218,7 @@ typedef struct Kernels {
   void (*panel_mul[DTYPE_COUNT])(const PanelMul *p);
   void (*panel_outer[DTYPE_COUNT])(const PanelOuter *p);
   /* panel[r, j] = source[r * row + j * col]: rows of PANEL_COLS, the columns beyond cols are
-   * zero */
+   * zero. row or col is 1. */
   void (*panel_pack[DTYPE_COUNT])(const void *source, int64_t row, int64_t col, int64_t rows,
                                   int64_t cols, void *panel);
   void (*depthwise[DTYPE_COUNT])(const Depthwise *p);

@@ -145,9 +145,8 @@ static void pack(bool f64, const void *src, int64_t row, int64_t col, int64_t ro
   else transpose_f32(src, row, rows, k, dst, dst_row, true);
 }
 
-static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
-  Gemm other = is_swapped(given) ? swapped(given) : *given;
-  const Gemm *g = &other;
+/* Not for a swapped problem: its one row and the rows of its B are read in place. */
+static void gemm_pack(Dtype d, const Gemm *g, int64_t chunk) {
   bool f64 = d == F64;
   int64_t element_bytes = f64 ? 8 : 4;
   Layout l = layout_of(g, f64);
@@ -155,7 +154,7 @@ static void gemm_pack(Dtype d, const Gemm *given, int64_t chunk) {
     int64_t row = chunk * PANEL;
     pack(f64, (const char *)g->a + row * g->a_row * element_bytes, g->a_row, g->a_col,
          min(PANEL, g->m - row), g->k, (char *)g->shared + row * g->k * element_bytes, PANEL);
-  } else if (l.b == B_SHARED) {
+  } else { /* B_SHARED */
     int64_t col = chunk * 64;
     pack(f64, (const char *)g->b + col * g->b_col * element_bytes, g->b_col, g->b_row,
          min(64, g->n - col), g->k, (char *)g->shared + col * element_bytes, l.b_stride);
@@ -248,11 +247,11 @@ static void run_dots(const Block *b, int64_t b_col) {
           b_col, b->c + (row * b->c_row + col) * element_bytes, b->c_row, b->add);
 }
 
-/* The block of b after the one at k, in memory. The tiles of this block prefetch it in equal
- * shares. */
+/* The block of b after the one at k, which is not the last, in memory. The tiles of this block
+ * prefetch it in equal shares. */
 static Ahead next_block(const Gemm *g, const Layout *l, const Block *b, int64_t k, int64_t col) {
   int64_t bytes = b->f64 ? 8 : 4, next = k + l->k_block, depth = min(l->k_block, g->k - next);
-  if (l->b != B_SLOT || !l->pack_a || depth <= 0) return (Ahead){0};
+  if (l->b != B_SLOT || !l->pack_a) return (Ahead){0};
   bool along_k = g->b_row == 1;
   int64_t calls = ceil_div(b->rows, PACKED_TILE_ROWS) *
                   ceil_div(b->cols, WIDE * (b->f64 ? F64_LANES : F32_LANES));

@@ -117,8 +117,8 @@ static void layer_norm_grad_f32(const void *dys, const void *xs, const void *gam
         }                                                                                       \
         for (int l = 0; l < STRIP; l++) total_g[l] += sum_g[l], total_b[l] += sum_b[l];         \
       }                                                                                         \
-      if (dgamma) memcpy(dgamma + c, total_g, (size_t)cols * sizeof(T));                        \
-      if (dbeta) memcpy(dbeta + c, total_b, (size_t)cols * sizeof(T));                          \
+      memcpy(dgamma + c, total_g, (size_t)cols * sizeof(T));                                    \
+      memcpy(dbeta + c, total_b, (size_t)cols * sizeof(T));                                     \
     }                                                                                           \
   }
 NORM_SUMS(f32, float)

@@ -115,7 +115,7 @@ static void NAME(panel_outer)(const PanelOuter *p) {
   }
 }
 
-/* w[r, j] = source[r * row + j * col], columns beyond cols zero. */
+/* w[r, j] = source[r * row + j * col], columns beyond cols zero. One stride is 1. */
 static void NAME(panel_pack)(const void *source, int64_t row, int64_t col, int64_t rows,
                              int64_t cols, void *panel) {
   const REAL *from = source;
@@ -124,11 +124,8 @@ static void NAME(panel_pack)(const void *source, int64_t row, int64_t col, int64
   if (col == 1) {
     for (int64_t r = 0; r < rows; r++)
       memcpy(to + r * PANEL_COLS, from + r * row, (size_t)cols * sizeof *to);
-  } else if (row == 1) {
-    NAME(transpose)(from, col, cols, rows, to, PANEL_COLS, false);
   } else {
-    for (int64_t r = 0; r < rows; r++)
-      for (int64_t j = 0; j < cols; j++) to[r * PANEL_COLS + j] = from[r * row + j * col];
+    NAME(transpose)(from, col, cols, rows, to, PANEL_COLS, false);
   }
 }
 
