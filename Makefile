@@ -100,6 +100,8 @@ PLUGIN_HDF5 := hdf5
 PLUGIN_OPENMPI := comm_openmpi
 PLUGIN_MPICH := comm_mpich
 PLUGINS := $(foreach part,$(MODULES),$(if $($(part)),$(BUILD)/modules/ipulua/$(PLUGIN_$(part)).so))
+# The plug-ins of MPI that cut messages into small pieces, for specs.
+PIECES := $(patsubst $(BUILD)/modules/ipulua/comm_%,$(BUILD)/pieces/comm_%,$(filter $(BUILD)/modules/ipulua/comm_%,$(PLUGINS)))
 
 # What building can't do without, said before anything is compiled: pkg-config's name = Debian's.
 NEEDED := lua5.4=liblua5.4-dev zlib=zlib1g-dev jansson=libjansson-dev libzip=libzip-dev \
@@ -156,13 +158,19 @@ $(BUILD)/modules/ipulua/hdf5.so: $(wildcard src/plugin/hdf5*.c) src/plugin/hdf5_
 	$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I hdf5)) $(LDFLAGS) -shared -o $@ $(filter %.c,$^) \
 	  $(call libs_of,$(HDF5)) $(LUA_LIBS)
 
-# One source, each library of MPI.
-$(BUILD)/modules/ipulua/comm_openmpi.so: MPI := $(OPENMPI)
-$(BUILD)/modules/ipulua/comm_mpich.so: MPI := $(MPICH)
-$(BUILD)/modules/ipulua/comm_%.so: src/plugin/comm_mpi.c src/dist/comm.h
+# One source, each library of MPI. Specs have it with smaller pieces, too.
+define comm_plugin
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags-only-I $(MPI))) $(LDFLAGS) -shared -o $@ $< \
 	  $(shell $(PKG_CONFIG) --libs $(MPI))
+endef
+$(BUILD)/%comm_openmpi.so: MPI := $(OPENMPI)
+$(BUILD)/%comm_mpich.so: MPI := $(MPICH)
+$(BUILD)/modules/ipulua/comm_%.so: src/plugin/comm_mpi.c src/dist/comm.h
+	$(comm_plugin)
+$(BUILD)/pieces/comm_%.so: ALL_CFLAGS += -DCOMM_PIECE_BYTES=150000
+$(BUILD)/pieces/comm_%.so: src/plugin/comm_mpi.c src/dist/comm.h
+	$(comm_plugin)
 
 # The header's marked region, which LuaJIT reads as it stands.
 $(BUILD)/luajit/ipulua/ipulua.cdef.h: src/ipulua.h
@@ -253,7 +261,7 @@ $(BUILD)/failing.so: spec/support/failing.c
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -O1 -fPIC -shared $(LUA_CFLAGS) -o $@ $<
 
 .PHONY: comm-stub
-comm-stub: $(BUILD)/comm_stub.so
+comm-stub: $(BUILD)/comm_stub.so $(PIECES)
 
 # The sweep over the registry, with the naive evaluator that it compares with.
 $(BUILD)/ops_check: $(addprefix spec/support/,ops_check.c interpret.c samples.c) $(BUILD)/libipulua.a
@@ -314,7 +322,7 @@ validate: $(BUILD)/validate all ## predicted against published cycles and memory
 	@test '$(BENCH)' != spec/machine/benchmarks.jsonl || IPULUA_LOG=error $(BUILD)/ipulua spec/support/programs.lua
 
 .PHONY: checks
-checks: $(CHECKS) $(BUILD)/validate $(BUILD)/comm_stub.so $(BUILD)/failing.so ## build the C check programs
+checks: $(CHECKS) $(BUILD)/validate comm-stub $(BUILD)/failing.so ## build the C check programs
 
 space := $(subst x,,x x)
 # What Debian calls the things that we need.

@@ -373,6 +373,23 @@ describe("dataset grouping and order", function()
       "shape %[2%], larger than %[1%]")
   end)
 
+  it("padded_batch fills each component by its own value", function()
+    local two = data.from_generator(function()
+      local at = 0
+      return function()
+        at = at + 1
+        if at < 3 then return ipu.ones{at}, ipu.ones{3 - at} end
+      end
+    end, {output_types = {"float32", "float32"}, output_shapes = {{-1}, {-1}}})
+    local batches = 0
+    for a, b in two:padded_batch(2, {padding_values = {-1, 7}}):iter() do
+      batches = batches + 1
+      assert.same({{1, -1}, {1, 1}}, a:totable())
+      assert.same({{1, 1}, {1, 7}}, b:totable())
+    end
+    assert.equal(1, batches)
+  end)
+
   it("row 85: unbatch takes batches apart", function()
     assert.equal("0; 1; 2; 3; 4", elements(numbers(5):batch(2):unbatch()))
   end)

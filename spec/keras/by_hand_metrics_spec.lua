@@ -98,6 +98,24 @@ describe("CosineDecay", function()
   end)
 end)
 
+describe("a metric of other metrics", function()
+  -- Of predictions {1, 1, 0} one of two is right, and one of one label is found.
+  it("begins again with them", function()
+    local Both = metrics.Metric:extend("Both")
+    function Both:setup() self.parts = {metrics.Precision(), {metrics.Recall()}} end
+    function Both:update_state(y, p)
+      self.parts[1]:update_state(y, p)
+      self.parts[2][1]:update_state(y, p)
+    end
+    function Both:result() return ipu.stack{self.parts[1]:result(), self.parts[2][1]:result()} end
+    local both = Both()
+    near({0.5, 1}, both(ipu.tensor{1, 0, 0}, ipu.tensor{1, 1, 0}))
+    both:reset_state()
+    near({0, 0}, both:result())
+    near({1, 0.5}, both(ipu.tensor{1, 1}, ipu.tensor{0, 1}))
+  end)
+end)
+
 describe("a metric's name", function()
   it("is Keras' own where it differs from its class' name", function()
     for class, name in pairs{

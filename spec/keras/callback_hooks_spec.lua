@@ -3,6 +3,7 @@
 
 local ipu = require "ipulua"
 local command = require "spec.support.command"
+local log = require "ipulua.base.log"
 local callbacks <const> = ipu.keras.callbacks
 
 -- A model whose weights are a word.
@@ -40,6 +41,18 @@ describe("EarlyStopping", function()
   end)
 end)
 
+describe("ReduceLROnPlateau", function()
+  it("compares with no epoch of the training before", function()
+    local plateau <const> = callbacks.ReduceLROnPlateau{factor = 0.5, patience = 1}
+    plateau:set_model{optimizer = ipu.keras.optimizers.SGD(1.0)}
+    epochs(plateau, "val_loss", {1})
+    epochs(plateau, "val_loss", {5, 4})
+    assert.equal(1.0, plateau.model.optimizer.learning_rate:item())
+    epochs(plateau, "val_loss", {5, 5})
+    assert.equal(0.5, plateau.model.optimizer.learning_rate:item())
+  end)
+end)
+
 describe("a monitored metric", function()
   it("is to grow or to fall by its name", function()
     for name, grows in pairs{accuracy = true, val_acc = true, val_left_accuracy_1 = true,
@@ -69,14 +82,33 @@ describe("CSVLogger", function()
     local folder <const> = command.folder()
     finally(function() command.remove(folder) end)
     local path <const> = folder .. "/log.csv"
-    local log <const> = callbacks.CSVLogger{path, separator = ";", append = true}
+    local logger <const> = callbacks.CSVLogger{path, separator = ";", append = true}
     for run = 1, 2 do
-      log:on_train_begin()
-      log:on_epoch_end(0, {["a;b"] = run, ["c,d"] = 0.5})
-      log:on_train_end()
+      logger:on_train_begin()
+      logger:on_epoch_end(0, {["a;b"] = run, ["c,d"] = 0.5})
+      logger:on_train_end()
     end
     local file <close> = assert(io.open(path))
     assert.equal('epoch;"a;b";c,d\n0;1;0.5\n0;2;0.5\n', file:read "a")
+  end)
+
+  it("tells in each training which metrics have no column", function()
+    local lines <const>, path <const> = {}, command.scratch()
+    local former <const> = log.set_writer(function(text) lines[#lines + 1] = text end)
+    finally(function()
+      log.set_writer(former)
+      os.remove(path)
+    end)
+    local logger <const> = callbacks.CSVLogger(path)
+    for run = 1, 2 do
+      logger:on_train_begin()
+      for epoch = 0, 2 do
+        logger:on_epoch_end(epoch, {loss = 1, val_loss = epoch > 0 and 2 or nil})
+      end
+      logger:on_train_end()
+      assert.equal(run, #lines)
+      assert.matches("without val_loss$", lines[run])
+    end
   end)
 end)
 

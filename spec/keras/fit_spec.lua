@@ -245,6 +245,17 @@ describe("fit", function()
     assert.is_near(1, #split.history.val_loss, 0)
   end)
 
+  -- Of predictions that are 0 the losses are 9 and 16, and (2 * 9 + 0 * 16) / 2 = 9.
+  it("weighs the samples that validation_split holds out", function()
+    local model = keras.Sequential{keras.layers.Dense{1, kernel_initializer = "zeros",
+      input_shape = {1}}}
+    model:compile{loss = "mse", optimizer = keras.optimizers.SGD(0.0)}
+    local history = model:fit(quiet{x = ipu.ones{4, 1}, y = ipu.tensor{{1}, {2}, {3}, {4}},
+      sample_weight = ipu.tensor{1, 1, 2, 0}, batch_size = 2, validation_split = 0.5}).history
+    assert.equal(9, history.val_loss[1])
+    assert.equal(2.5, history.loss[1]) -- (1 + 4) / 2
+  end)
+
   it("evaluates validation data in batches of their own, as many as validation_steps", function()
     local Counter = keras.callbacks.Callback:extend("Counter")
     function Counter:init() self.batches = 0 end

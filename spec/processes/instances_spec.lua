@@ -130,6 +130,14 @@ describe("an event that ends one instance", function()
     assert.truthy(results[1].err:find("has not come to barrier", 1, true), results[1].err)
     assert.truthy(results[1].err:find("IPULUA_COMM_TIMEOUT", 1, true), results[1].err)
   end)
+  it("may be that it comes later than a number with a unit, which is none", function()
+    local results = run([[
+      distributed.barrier()
+      if me == 1 then os.execute("sleep 2") end
+      distributed.barrier()
+    ]], {count = 2, env = {IPULUA_COMM_TIMEOUT = "1ms"}})
+    assert.same({0, 0}, statuses(results))
+  end)
   it("is another meeting, and both sides are told", function()
     all_told([[
       if me == 0 then distributed.allreduce(ipu.ones{3}, "SUM") else distributed.barrier() end

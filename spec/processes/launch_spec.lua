@@ -47,6 +47,12 @@ describe("row 175: an instance", function()
       local result = command.run{command.ipulua, "-e", says, env = env}
       assert.equal(told, result.out, result.err)
     end
+    -- a job step of one task is a script alone in a batch job
+    for tasks, told in pairs{["1"] = "1\t0\tfalse\n", ["2"] = "2\t0\ttrue\n"} do
+      local result = command.run{command.ipulua, "-e", says,
+        env = {SLURM_STEP_NUM_TASKS = tasks, SLURM_PROCID = "0"}}
+      assert.equal(told, result.out, result.err)
+    end
   end)
 
   it("refuses replicas that are not a multiple of the instances", function()

@@ -30,6 +30,26 @@ describe("under MPI", function()
       -- 1 - 0.25 * (2 * 1 + 2 * 4) / 2
       assert.equal(launcher .. "\t3.0\n[-0.25 -0.25]\n3.0\t3.0\n", result.out)
     end)
+    -- A message is cut where MPI can't count its bytes. Here it is cut at 150000 bytes, and nothing
+    -- is in shared memory.
+    it("messages of several pieces arrive whole: " .. launcher, function()
+      local result = run([[
+        local function mixed(n, seed)
+          return ipu.cast(ipu.mod(ipu.arange(n) * 7919 + seed, 1000003), "float32")
+        end
+        for _, n in ipairs{37500, 37501, 100000, 112500, 250001} do
+          local all, right = distributed.allgather(mixed(n, me)), true
+          for q = 0, 2 do right = right and ipu.reduce_all(ipu.equal(all[q + 1], mixed(n, q))):item() end
+          say(n, right, distributed.allreduce(right and 1 or 0, "SUM"))
+        end
+      ]], {count = 3, env = {IPULUA_COMM_SHARED = "off", IPULUA_COMM = processes.pieces(launcher)}})
+      assert.equal(0, result.status, result.err)
+      local want = {}
+      for i, n in ipairs{37500, 37501, 100000, 112500, 250001} do
+        want[i] = n .. "\ttrue\t3.0\n"
+      end
+      assert.equal(table.concat(want), result.out)
+    end)
     it("four instances have the bits of one with four replicas: " .. launcher, function()
       local text = [[
         local cfg = ipu.IPUConfig()
@@ -80,6 +100,21 @@ describe("under MPI", function()
       assert.is_nil(result.out:find("not reached"), result.out)
       assert.truthy(result.err:find("no more apples", 1, true), result.err)
       assert.truthy(result.err:find("[instance 1]", 1, true), result.err)
+    end)
+    -- Instance 0 sends the sum's beginning to instance 1, which never receives it: the library of
+    -- MPI would wait for that at its end.
+    it("a sum that one never comes to ends all: " .. launcher, function()
+      local result = run(processes.in_scope() .. [[
+        local f = ipu.func(function(x) return ipu.cross_replica_sum(x) end)
+        strategy:run(f, {ipu.ones{400000}})
+        if me == 1 then error("no more apples") end
+        strategy:run(f, {ipu.ones{400000}})
+        say("not reached")
+      ]], {count = 3, env = {IPULUA_COMM_SHARED = "off"}})
+      assert.is_true(result.status ~= 0 and result.status < 124, result.status .. result.err)
+      assert.is_nil(result.out:find("not reached"), result.out)
+      assert.truthy(result.err:find("[instance 2]", 1, true), result.err)
+      assert.truthy(result.err:find("instance 1 failed: .*no more apples"), result.err)
     end)
     it("a killed instance ends the job: " .. launcher, function()
       local result = run[[

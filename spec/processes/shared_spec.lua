@@ -296,6 +296,25 @@ describe("row 176: memory that instances share", function()
     assert.equal("6.0\t6.0\t5\n", out)
   end)
 
+  -- A sum has two places of 3.6 MB. The window has 32 MiB: room for nine places.
+  it("has no more sums in the window than fit", function()
+    local out = in_every_way(new_sum .. [[
+      local kept = {}
+      for i = 1, 6 do
+        kept[i] = new()
+        kept[i](ipu.full({900000}, 100.0))
+      end
+      local shared = 0
+      for _, record in ipairs(require "ipulua.trace.func".compiled()) do
+        for _, m in ipairs(record.entry[1] and record.entry[1].program:meetings() or {}) do
+          if m.way == "shared" then shared = shared + 1 end
+        end
+      end
+      say(shared * 2 * 3600000 <= 32 << 20, #kept)
+    ]], {count = 2, replicas = 2})
+    assert.equal("true\t6\n", out)
+  end)
+
   it("tells of instances that come to different meetings, as messages do", function()
     for _, env in ipairs(ways) do
       local result = processes.together{count = 2, env = env, script = processes.script(begin .. [[

@@ -955,11 +955,27 @@ static Dataset *slow_vectors(Error *e, int count, int depth) {
   return prefetched(e, d, depth);
 }
 
+/* Elements after the first ones are read ahead while some of them are skipped. */
+static void read_around(Dataset *d, const Setup *s, Text *out) {
+  Error e = {.status = OK};
+  Iterator *it = open_at(&e, d, s);
+  int64_t skipped = 0;
+  *out = (Text){.used = 0};
+  CHECK(read_tensors(it, 20, out, &e) == OK);
+  spin(1e-3);
+  CHECK(iterator_skip(it, 5, &skipped, &e) == OK && skipped == 5);
+  read_tensors(it, 70, out, &e);
+  iterator_close(it);
+}
+
 static void check_prefetch(const Setup *one, const Setup *two) {
   Error e = {.status = OK};
   for (int kind = 0; kind < 4; kind++) {
     Text want, got;
     Dataset *d = slow(&e, kind);
+    read_around(d, one, &want);
+    read_around(d, two, &got);
+    CHECK_TEXT(got.text, want.text);
     Iterator *a = open_at(&e, d, one), *b = open_at(&e, d, two);
     want = got = (Text){.used = 0};
     Error ea = {.status = OK}, eb = {.status = OK};

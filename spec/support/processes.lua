@@ -93,6 +93,12 @@ function processes.launchers()
   return list
 end
 
+---The plug-in for a launcher that cuts messages into small pieces.
+---@return string
+function processes.pieces(launcher)
+  return command.ipulua:match("^(.*)/[^/]*$") .. "/pieces/comm_" .. launcher .. ".so"
+end
+
 -- More processes than processors, and by root, are what Open MPI asks to be told of. MPICH's UCX
 -- complains on standard output where there is no /sys.
 local fronts <const> = {

@@ -599,6 +599,45 @@ static void check_reductions(const Target *t) {
   }
 }
 
+static double compute_of(const Cost *c, const char *step) {
+  for (int i = 0; i < c->row_count; i++)
+    if (!strcmp(c->steps[i].name, step)) return c->steps[i].compute;
+  return -1;
+}
+
+/* PopLibs' formula of a pooling vertex (getPoolingCycles) by hand, on one tile. A gradient has 6 x 6
+ * points of four channels in float16, the windows are 2 x 2, every two points. Each of six workers
+ * has a row of six points, and a point of the kernel meets three of them. It goes over the row
+ * twice, in 25 cycles and what the three points take. */
+static void check_pooling_by_hand(const Target *chip) {
+  static const double rows[] = {15 + 2 * (25 + 3 + 5 + 3 * 2), 15 + 2 * (25 + 3 + 7 + 5 * 2)},
+                      begin[] = {41, 41 + 10};
+  static const PoolingKind kinds[] = {POOLING_AVERAGE, POOLING_MAX};
+  Target t = *chip;
+  t.tiles = 1;
+  ConvShape s = {.batch = 1, .groups = 1, .in_channels = 4, .out_channels = 4, .rank = 2};
+  for (int i = 0; i < 2; i++)
+    s.kernel[i] = s.stride[i] = 2, s.dilation[i] = 1, s.in[i] = 6, s.out[i] = 3;
+  for (int k = 0; k < 2; k++) {
+    int64_t x[1] = {k};
+    Cost c = cost_pooling(&t, F16, kinds[k], &s, true);
+    double clear = 4 + 36.0 / 6,
+           want = 13 + 6 * (begin[k] + clear + rows[k]) + (double)t.launch_cycles;
+    check(fabs(compute_of(&c, "pool") - want) < 1e-9, "cycles by hand", "pool", x, 1);
+  }
+}
+
+/* Exponentials are kept until they are divided by their sum. Each of ten tables has seven sums. */
+static void check_small_by_hand(const Target *chip) {
+  Target one = *chip;
+  one.tiles = 1;
+  int64_t x[2] = {40, 50};
+  Cost c = cost_softmax(&one, F32, x[0], x[1], false);
+  check(c.bytes[MEMORY_TEMPORARY] >= 40 * 50 * 4, "memory of the exponentials", "softmax", x, 2);
+  c = cost_take_along(chip, F32, 10, 1000, 7, true);
+  check(c.flops == 10 * 7, "an addition for each lookup", "take_along", x, 0);
+}
+
 static void check_pods(void) {
   Error e = {0};
   Pod p;
@@ -645,6 +684,8 @@ int main(int argc, char **argv) {
     check_reductions(target_at(i));
     check_column_order(target_at(i));
     check_reductions_of_a_number(target_at(i));
+    check_pooling_by_hand(target_at(i));
+    check_small_by_hand(target_at(i));
     check_rates(target_at(i));
     check_others(target_at(i), true);
     check_huge(target_at(i));
