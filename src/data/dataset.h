@@ -77,6 +77,8 @@ const char *dataset_source(const Dataset *d); /* "" when unknown */
  * NULL. */
 const Dataset *dataset_find_remainder(const Dataset *d);
 int64_t dataset_remainder_batch(const Dataset *d); /* its batch size; 0: there is none */
+/* Whether another stage, d or below d, keeps the remainder of batches of another size. */
+bool dataset_has_other_batch(const Dataset *d, int64_t size);
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);
