@@ -229,3 +229,41 @@ it("zipped datasets have batches of a size each, in fit and evaluate", function(
       "may have any shape; with steps_per_execution = 1 each is an execution")
   end
 end)
+
+describe("a list of inputs", function()
+  local a, b = ipu.ones{20, 3}, 2 * ipu.ones{20, 2}
+
+  it("stays one value where a dataset holds labels beside it, or 64-bit numbers", function()
+    local x, y = keras.Input{shape = {3}}, keras.Input{shape = {2}}
+    local sums = {layers.Lambda(function(t) return ipu.reduce_sum(t, {axis = 1}) end)(x),
+      layers.Lambda(function(t) return ipu.reduce_sum(t, {axis = 1}) end)(y)}
+    local model = keras.Model({x, y}, layers.Add()(sums))
+    for _, dtype in ipairs{"float32", "float64"} do
+      local wide = {ipu.cast(a, dtype), ipu.cast(b, dtype)}
+      for _, given in ipairs{wide, data.from_tensor_slices{wide}:batch(4),
+        data.from_tensor_slices{wide, ipu.ones{20}}:batch(4)} do
+        local got = model:predict(given)
+        assert.same({20}, got.shape)
+        assert.equal(7 * 20, ipu.reduce_sum(got):item())
+      end
+    end
+  end)
+
+  it("comes to train_step as one value, whatever its dtype", function()
+    local Counter = keras.Model:extend "Counter"
+    function Counter:init()
+      keras.Model.init(self)
+      self.mean = keras.metrics.Mean{name = "values"}
+    end
+    function Counter:train_step(...)
+      self.mean:update_state(10 * select("#", ...) + #(...))
+      return {values = self.mean:result()}
+    end
+    for _, dtype in ipairs{"float32", "float64"} do
+      local model = Counter()
+      model:compile{}
+      local ds = data.from_tensor_slices{{ipu.cast(a, dtype), ipu.cast(b, dtype)}}:batch(4)
+      assert.equal(12, model:fit(ds, {verbose = 0}).history.values[1])
+    end
+  end)
+end)

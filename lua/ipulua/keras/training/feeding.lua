@@ -15,6 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
+local elements = require "ipulua.data.elements"
 local host_strings = require "ipulua.data.host_strings"
 local texts = require "ipulua.keras.base.texts"
 local together = require "ipulua.keras.base.together"
@@ -81,7 +82,7 @@ local function narrow(dataset)
   return dataset:map(function(...)
     local given = table.pack(...)
     for i = 1, given.n do given[i] = cast(given[i]) end
-    return table.unpack(given, 1, given.n)
+    return elements.returned(given, given.n)
   end)
 end
 
