@@ -122,7 +122,9 @@ local of_datasets <const> = {
 local of_models <const> = {
   forward = "call", train = "fit", eval = "evaluate", parameters = "trainable_variables",
   state_dict = "get_weights",
-  load_state_dict = "load_weights",
+  load_state_dict = "load_weights", to_yaml = "to_json",
+  fit_generator = "fit", evaluate_generator = "evaluate", predict_generator = "predict",
+  predict_classes = "predict", predict_proba = "predict",
 }
 
 -- Arguments → their names here. A function has one of the names at most.
