@@ -733,7 +733,7 @@ losses.CTCLoss = {}
 ---@overload fun(fn: function, options?: {reduction?: string, name?: string}): keras.losses.FunctionLoss
 losses.FunctionLoss = {}
 
----The base of all metrics; extend it with `update_state(y_true, y_pred, {sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, `reset_state()` clears it.
+---The base of all metrics; extend it with `update_state(y_true, y_pred, {sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, `reset_state()`, or by its older name `reset_states()`, clears it.
 ---@class keras.metrics.Metric
 ---@overload fun(options?: {name?: string, dtype?: string}): keras.metrics.Metric
 metrics.Metric = {}

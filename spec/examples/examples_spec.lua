@@ -201,7 +201,7 @@ describe("example", function()
   for name, expected in pairs {
     autoencoder = {"^test loss (%d+%.%d+)$", 0, 0.2},
     resnet20 = {"^test accuracy (%d+%.%d+) %%$", 30, 100},
-    text_classifier = {"^test accuracy (%d+%.%d+) %%$", 62, 100},
+    text_classifier = {"^test accuracy (%d+%.%d+) %%$", 85, 100},
     two_inputs = {"greater right (%d+%.%d+) %%$", 65, 100},
     custom_loop = {"^test accuracy (%d+%.%d+) %%$", 80, 100},
   } do

@@ -4,7 +4,7 @@ local config = require "ipulua.config"
 local ipu = require "ipulua"
 local log = require "ipulua.base.log"
 
-local keras, layers = ipu.keras, ipu.keras.layers
+local data, keras, layers = ipu.data, ipu.keras, ipu.keras.layers
 
 local function line(options)
   local model = keras.Sequential{layers.Dense{1, kernel_initializer = "zeros", input_shape = {1}}}
@@ -189,5 +189,81 @@ describe("evaluate", function()
       assert.is_true(ok, tostring(problem))
       assert.equal(18, seen)
     end)
+  end)
+end)
+
+it("zipped datasets have batches of a size each, in fit and evaluate", function()
+  local seen = {}
+  local Both = keras.Model:extend "Both"
+  function Both:init()
+    keras.Model.init(self)
+    self.mean = keras.metrics.Mean{name = "rows"}
+  end
+  local function step(self, a, b)
+    seen[#seen + 1] = a.shape[1] .. "+" .. b.shape[1]
+    self.mean:update_state(ipu.reduce_sum(a) + 100 * ipu.reduce_sum(b))
+    return {rows = self.mean:result()}
+  end
+  Both.train_step, Both.test_step = step, step
+  local function of(rows, size) return data.from_tensor_slices(ipu.ones{rows, 1}):batch(size) end
+  local function varying(sizes)
+    return data.from_generator(function()
+      local i = 0
+      return function()
+        i = i + 1
+        if sizes[i] then return ipu.ones{sizes[i], 1} end
+      end
+    end, "float32", {-1, 1})
+  end
+  local zipped = data.zip(of(48, 16), of(20, 8)):prefetch(2) -- 16+8, 16+8, 16+4
+  for _, ds in ipairs{zipped, data.zip(varying{16, 16, 16}, varying{8, 8, 4})} do
+    local model = Both()
+    model:compile{}
+    seen = {}
+    local want <const> = (48 + 100 * 20) / 3
+    assert.is_near(want, model:fit(ds, {epochs = 2, verbose = 0}).history.rows[2], 1e-3)
+    assert.is_near(want, model:evaluate(ds, {verbose = 0, return_dict = true}).rows, 1e-3)
+    assert.same({"16+4", "16+4", "16+8", "16+8"}, (table.sort(seen) or seen))
+    model:compile{steps_per_execution = 3}
+    assert.error_matches(function() model:fit(ds, {verbose = 0}) end,
+      "may have any shape; with steps_per_execution = 1 each is an execution")
+  end
+end)
+
+describe("a list of inputs", function()
+  local a, b = ipu.ones{20, 3}, 2 * ipu.ones{20, 2}
+
+  it("stays one value where a dataset holds labels beside it, or 64-bit numbers", function()
+    local x, y = keras.Input{shape = {3}}, keras.Input{shape = {2}}
+    local sums = {layers.Lambda(function(t) return ipu.reduce_sum(t, {axis = 1}) end)(x),
+      layers.Lambda(function(t) return ipu.reduce_sum(t, {axis = 1}) end)(y)}
+    local model = keras.Model({x, y}, layers.Add()(sums))
+    for _, dtype in ipairs{"float32", "float64"} do
+      local wide = {ipu.cast(a, dtype), ipu.cast(b, dtype)}
+      for _, given in ipairs{wide, data.from_tensor_slices{wide}:batch(4),
+        data.from_tensor_slices{wide, ipu.ones{20}}:batch(4)} do
+        local got = model:predict(given)
+        assert.same({20}, got.shape)
+        assert.equal(7 * 20, ipu.reduce_sum(got):item())
+      end
+    end
+  end)
+
+  it("comes to train_step as one value, whatever its dtype", function()
+    local Counter = keras.Model:extend "Counter"
+    function Counter:init()
+      keras.Model.init(self)
+      self.mean = keras.metrics.Mean{name = "values"}
+    end
+    function Counter:train_step(...)
+      self.mean:update_state(10 * select("#", ...) + #(...))
+      return {values = self.mean:result()}
+    end
+    for _, dtype in ipairs{"float32", "float64"} do
+      local model = Counter()
+      model:compile{}
+      local ds = data.from_tensor_slices{{ipu.cast(a, dtype), ipu.cast(b, dtype)}}:batch(4)
+      assert.equal(12, model:fit(ds, {verbose = 0}).history.values[1])
+    end
   end)
 end)

@@ -160,3 +160,47 @@ it("own models, losses, metrics and others are made again by their init's argume
     assert.same({0.25, 3}, {copy.share, copy.count}, name)
   end
 end)
+
+it("metrics are cleared by reset_states, too, which a class may define", function()
+  local mean = keras.metrics.Mean()
+  mean:update_state(3)
+  mean:reset_states()
+  assert.equal(0, mean:result():item())
+  local function counter(name)
+    local Counter = keras.metrics.Metric:extend "Counter"
+    function Counter:init()
+      keras.metrics.Metric.init(self, {name = "counter"})
+      self.count = self:add_weight{name = "count", initializer = "zeros"}
+    end
+    function Counter:update_state() self.count:assign_add(1) end
+    function Counter:result() return self.count end
+    Counter[name] = function(self)
+      keras.metrics.Metric[name](self)
+      self.count:assign_add(100)
+    end
+    return Counter()
+  end
+  for _, name in ipairs{"reset_state", "reset_states"} do
+    local metric, model = counter(name), classifier{}
+    metric:update_state()
+    metric:reset_state()
+    assert.equal(100, metric:result():item(), name)
+    metric:reset_states()
+    assert.equal(100, metric:result():item(), name)
+    model:compile{optimizer = "sgd", loss = "sparse_categorical_crossentropy", metrics = {metric}}
+    local history = model:fit(batches(50, 10), {epochs = 2, verbose = 0}).history
+    assert.same({105, 105}, history.counter, name)
+  end
+end)
+
+it("get_layer takes a position in the second place, an optimizer gives its variables", function()
+  local model = classifier{}
+  assert.equal(model.layers[1], model:get_layer(nil, 0))
+  assert.equal(model.layers[1], model:get_layer(nil, {index = -1}))
+  local adam = keras.optimizers.Adam()
+  local v = ipu.Variable{1.0, 2.0}
+  adam:apply_gradients({ipu.ones{2}}, {v})
+  assert.same(adam.weights, adam:variables())
+  assert.same({{}, {2}, {2}}, {adam:variables()[1].shape, adam:variables()[2].shape,
+    adam:variables()[3].shape})
+end)

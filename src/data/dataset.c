@@ -188,6 +188,13 @@ int64_t dataset_remainder_batch(const Dataset *d) {
   return batch;
 }
 
+bool dataset_has_other_batch(const Dataset *d, int64_t size) {
+  if (d->batch && d->batch != size) return true;
+  for (int i = 0; i < d->input_count; i++)
+    if (dataset_has_other_batch(d->input[i], size)) return true;
+  return false;
+}
+
 bool type_matches(const Type *spec, const Type *t) {
   if (spec->dtype != t->dtype || spec->rank != t->rank) return false;
   for (int i = 0; i < t->rank; i++)

@@ -78,6 +78,8 @@ const char *dataset_source(const Dataset *d); /* "" when unknown */
 const Dataset *dataset_find_remainder(const Dataset *d);
 /* The batch size of the first element, if a batch stage below d keeps the remainder; 0: unknown. */
 int64_t dataset_remainder_batch(const Dataset *d);
+/* Whether another stage, d or below d, keeps the remainder of batches of another size. */
+bool dataset_has_other_batch(const Dataset *d, int64_t size);
 
 /* Sources. */
 Dataset *dataset_from_tensors(Error *e, const char *source, int count, Tensor *const *components);

@@ -369,7 +369,8 @@ static int cardinality(lua_State *L) {
   return 1;
 }
 
-/* → kind, source, static; source and whole batches' extent of the batch that keeps a remainder */
+/* → kind, source, static. Then source and whole batches' extent of the batch that keeps a
+ * remainder, and whether there are such batches of another extent. */
 static int describe(lua_State *L) {
   Dataset *d = bind_check_dataset(L, 1);
   const Dataset *rest = dataset_find_remainder(d);
@@ -377,8 +378,10 @@ static int describe(lua_State *L) {
   lua_pushstring(L, dataset_source(d));
   lua_pushboolean(L, dataset_is_static(d));
   lua_pushstring(L, rest ? dataset_source(rest) : NULL);
-  lua_pushinteger(L, dataset_remainder_batch(d));
-  return 5;
+  int64_t size = dataset_remainder_batch(d);
+  lua_pushinteger(L, size);
+  lua_pushboolean(L, dataset_has_other_batch(d, size));
+  return 6;
 }
 
 void bind_open_dataset(lua_State *L) {

@@ -36,6 +36,8 @@ local functions <const> = {
   DataLoader = "data.from_tensor_slices", Dataset = "data.Dataset",
   load_model = "keras.models.load_model",
   add_n = "reduce_sum(ipu.stack(list), {axis = 0})",
+  tensordot = "einsum", unsorted_segment_sum = "segment_sum", unsorted_segment_mean = "segment_sum",
+  newaxis = "expand_dims",
 }
 for other, name in pairs(ops) do functions[other] = name end
 
@@ -47,6 +49,7 @@ local names <const> = {
     einsum = "ipu.einsum", eye = "ipu.eye", l2_normalize = "ipu.nn.l2_normalize",
     logdet = "slogdet", eigvalsh = "eigh", svdvals = "svd{compute_uv = false}", lu = "solve",
     lu_solve = "solve", eig = "eigh", tridiagonal_solve = "solve", inverse = "inv",
+    matrix_transpose = "ipu.transpose",
   },
   ["ipu.nn"] = {Module = "keras.Model", Linear = "keras.layers.Dense",
     Sequential = "keras.Sequential",
@@ -58,7 +61,8 @@ local names <const> = {
     Conv2d = "conv2d, or keras.layers.Conv2D", sigmoid = "ipu.sigmoid", tanh = "ipu.tanh"},
   ["ipu.image"] = {resize = "keras.layers.Resizing", flip_left_right = "keras.layers.RandomFlip",
     random_flip_left_right = "keras.layers.RandomFlip", decode_png = "read", decode_jpeg = "read",
-    decode_image = "read", per_image_standardization = "ipu.normalise_image"},
+    decode_image = "read", extract_patches = "ipu.nn.space_to_depth",
+    per_image_standardization = "ipu.normalise_image"},
   ["ipu.random"] = {seed = "set_seed", rand = "uniform", randn = "normal",
     randint = "uniform with dtype = \"int32\""},
   ["ipu.data"] = {DataLoader = "from_tensor_slices", TensorDataset = "from_tensor_slices"},
@@ -118,7 +122,9 @@ local of_datasets <const> = {
 local of_models <const> = {
   forward = "call", train = "fit", eval = "evaluate", parameters = "trainable_variables",
   state_dict = "get_weights",
-  load_state_dict = "load_weights",
+  load_state_dict = "load_weights", to_yaml = "to_json",
+  fit_generator = "fit", evaluate_generator = "evaluate", predict_generator = "predict",
+  predict_classes = "predict", predict_proba = "predict",
 }
 
 -- Arguments → their names here. A function has one of the names at most.
@@ -133,7 +139,9 @@ local of_arguments <const> = {
   bias = {"use_bias"}, regularizer = {"kernel_regularizer"},
   weight_regularizer = {"kernel_regularizer"}, initializer = {"kernel_initializer"},
   weight_initializer = {"kernel_initializer"}, constraint = {"kernel_constraint"},
-  negative_slope = {"alpha"}, nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
+  limit = {"stop"}, delta = {"step"},
+  negative_slope = {"alpha"},
+  nb_epoch = {"epochs"}, num_epochs = {"epochs"}, n_epochs = {"epochs"},
 }
 
 ---The name here of an argument that another library has, if it is among the names of a function.

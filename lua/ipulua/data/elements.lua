@@ -32,6 +32,16 @@ function elements.spread(template, leaves)
   return {structure.rebuild(template, leaves)}, 1
 end
 
+---The values of an element, as a function that is mapped over a dataset returns them. A list alone
+---would be taken for several values, so it stands in a list of its own.
+---@param values any[]
+---@param count integer
+---@return any ...
+function elements.returned(values, count)
+  if count == 1 and args.is_list(values[1]) then return {values[1]} end
+  return table.unpack(values, 1, count)
+end
+
 -- Whether it is a number, or nested lists of numbers, which become one tensor.
 local function holds_numbers(value)
   if type(value) ~= "table" then return false end

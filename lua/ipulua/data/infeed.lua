@@ -70,6 +70,81 @@ local function check_feedable(dataset, who)
 end
 infeed.check_feedable = check_feedable
 
+-- Whether other extents than the first are unknown: batches of texts of any length.
+local function has_any_shape(types)
+  for _, t in ipairs(types) do
+    for k = 2, #t.shape do
+      if t.shape[k] < 0 then return true end
+    end
+  end
+  return false
+end
+
+-- Whether the first extent alone is unknown in some component: batches of any size.
+local function varies_first(types)
+  for _, t in ipairs(types) do
+    if t.shape[1] == -1 then return true end
+  end
+  return false
+end
+
+-- Whether the components of one element are batches of different sizes, as of zipped datasets.
+local function are_unequal(types, first)
+  local extent
+  for i, t in ipairs(types) do
+    local own = t.shape[1] == -1 and first[i].shape[1] or nil
+    if own and extent and own ~= extent then return true end
+    extent = extent or own
+  end
+  return false
+end
+
+-- The types of the first batch; programs for other shapes are made when they come.
+local function first_types(dataset, who)
+  local it = dataset.handle:iterator(true) -- looking at it changes no shuffle
+  local leaves = it:next()
+  it:close()
+  if not leaves then blame.error(who .. ": the dataset has no elements", "value") end
+  local types = {}
+  for i, leaf in ipairs(leaves) do
+    local dtype, shape = core.type_of(leaf)
+    types[i] = {dtype = dtype, shape = shape}
+  end
+  return types
+end
+
+---Notes how the batches of a dataset differ, for Keras' programs: see fed_types.
+---If the last batch of a dataset may be smaller, or their number is unknown, elements are gathered.
+---An execution then begins when all elements that it reads are in the queue. Returns the extent of
+---whole batches.
+---@param dataset Dataset
+---@param who string
+---@return integer
+function infeed.note_batches(dataset, who)
+  for _, field in ipairs{"first_types", "any_batch"} do rawset(dataset, field, nil) end
+  local types = dataset.handle:types()
+  local _, _, static, _, batch, has_others = dataset.handle:describe()
+  local is_any_size = not static and batch == 0 and varies_first(types)
+  local is_any_shape = has_any_shape(types)
+  local first = (is_any_shape or is_any_size or has_others) and first_types(dataset, who)
+  if is_any_shape or first and are_unequal(types, first) then
+    rawset(dataset, "first_types", first)
+    rawset(dataset, "gathered", first[1].shape[1] or 1)
+    return first[1].shape[1] or 1
+  end
+  if is_any_size then
+    batch = first[1].shape[1] or 1
+    rawset(dataset, "any_batch", true)
+  end
+  local extent = types[1].shape[1]
+  if not static and batch > 0 or static and dataset:cardinality() == -2 then
+    rawset(dataset, "gathered", batch > 0 and batch or math.max(extent or 1, 1))
+  end
+  local fed, feedable = infeed.fed_types(dataset)
+  if not feedable then check_feedable(dataset, who) end
+  return fed[1].shape[1] or 1
+end
+
 local most_ahead <const> = 255 -- elements
 
 -- A queue's facts about batches that may be smaller, or have any shape.

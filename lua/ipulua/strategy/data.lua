@@ -6,6 +6,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local Dataset = require "ipulua.data.dataset"
+local elements = require "ipulua.data.elements"
 local launch = require "ipulua.config.launch"
 local structure = require "ipulua.base.structure"
 
@@ -61,7 +62,7 @@ function data.distribute(team, dataset)
     local count = select("#", ...)
     local leaves, template = structure.flatten{...}
     for i, leaf in ipairs(leaves) do leaves[i] = part(leaf) end
-    return table.unpack(structure.rebuild(template, leaves), 1, count)
+    return elements.returned(structure.rebuild(template, leaves), count)
   end)
   local mine_only = parts:unbatch()
   mine_only.is_distributed = true

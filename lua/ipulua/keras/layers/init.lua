@@ -45,6 +45,9 @@ local missing <const> = {
   RandomHeight = size_changes .. "RandomZoom(height_factor, {width_factor = 0}), which keeps it",
   RandomWidth = size_changes .. "RandomZoom(0, {width_factor = factor}), which keeps it",
   experimental = "what Keras has there is in layers itself",
+  EinsumDense = "extend Layer, with add_weight and ipu.einsum",
+  RandomFourierFeatures = "extend Layer: it is ipu.cos(x W / scale + b), W and b drawn by "
+  .. "add_weight{trainable = false}",
   DenseFeatures = "there are no feature columns; use Embedding, CategoryEncoding and "
   .. "Normalization",
 }

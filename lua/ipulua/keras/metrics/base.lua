@@ -113,12 +113,25 @@ function Metric:all_variables()
   return list
 end
 
----Begins anew, with the metrics in its fields.
-function Metric:reset_state()
+local function clear(self)
   local found = in_fields(self)
   for _, v in ipairs(append(append({}, self.variables),
     found.variables)) do v:assign(core.full(v.shape, 0, v.dtype)) end
   for _, inner in ipairs(found.metrics) do inner:reset_state() end
+end
+
+---Begins anew, with the metrics in its fields.
+function Metric:reset_state()
+  local has_older = self.reset_states ~= Metric.reset_states
+    and self.reset_state == Metric.reset_state
+  if has_older then self:reset_states() else clear(self) end
+end
+
+---Keras' older name of reset_state. A class may define either.
+function Metric:reset_states()
+  local has_newer = self.reset_state ~= Metric.reset_state
+    and self.reset_states == Metric.reset_states
+  if has_newer then self:reset_state() else clear(self) end
 end
 
 -- As long as they live, what metrics gave: add_metric shows it by the metric.
@@ -285,7 +298,7 @@ end
 about.say("metrics", {
   {"Metric", text = "The base of all metrics; extend it with `update_state(y_true, y_pred, "
     .. "{sample_weight})` and `result()`; `add_weight{name =, shape =}` makes its state, "
-    .. "`reset_state()` clears it."},
+    .. "`reset_state()`, or by its older name `reset_states()`, clears it."},
 })
 
 return base

@@ -123,11 +123,14 @@ end
 ---The layer of a name, or the one at a position (from 0; negative from the end).
 ---Errors: a name or position that no layer has: `model:get_layer "conv"`
 ---@param name string|integer|nil
----@param options {name: string?, index: integer?}?
+---@param options {name: string?, index: integer?}|integer|nil
 ---@return Layer
 function Model:get_layer(name, options)
   if type(name) == "table" then options, name = name, nil end
-  name = name or type(options) == "table" and (options.name or options.index) or nil
+  if name == nil then
+    name = options
+    if type(options) == "table" then name = options.name or options.index end
+  end
   if type(name) ~= "string" and math.type(name) ~= "integer" then
     blame.error("get_layer: expected a layer's name or position, got "
       .. args.describe(name), "type")

@@ -200,6 +200,10 @@ function Optimizer:build(list)
   end
 end
 
+---The variables that the optimizer keeps: iterations, then slots.
+---@return userdata[]
+function Optimizer:variables() return self.weights end
+
 ---@return userdata[]
 function Optimizer:get_weights()
   local values = {}

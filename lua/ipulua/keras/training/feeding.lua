@@ -15,6 +15,7 @@ local log = require "ipulua.base.log"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
+local elements = require "ipulua.data.elements"
 local host_strings = require "ipulua.data.host_strings"
 local texts = require "ipulua.keras.base.texts"
 local together = require "ipulua.keras.base.together"
@@ -81,66 +82,8 @@ local function narrow(dataset)
   return dataset:map(function(...)
     local given = table.pack(...)
     for i = 1, given.n do given[i] = cast(given[i]) end
-    return table.unpack(given, 1, given.n)
+    return elements.returned(given, given.n)
   end)
-end
-
--- Whether other extents than the first are unknown: batches of texts of any length.
-local function has_any_shape(types)
-  for _, t in ipairs(types) do
-    for k = 2, #t.shape do
-      if t.shape[k] < 0 then return true end
-    end
-  end
-  return false
-end
-
--- Whether the first extent alone is unknown in some component: batches of any size.
-local function varies_first(types)
-  for _, t in ipairs(types) do
-    if t.shape[1] == -1 then return true end
-  end
-  return false
-end
-
--- The types of the first batch; programs for other shapes are made when they come.
-local function first_types(dataset, who)
-  local it = dataset.handle:iterator(true) -- looking at it changes no shuffle
-  local leaves = it:next()
-  it:close()
-  if not leaves then blame.error(who .. ": the dataset has no elements", "value") end
-  local types = {}
-  for i, leaf in ipairs(leaves) do
-    local dtype, shape = core.type_of(leaf)
-    types[i] = {dtype = dtype, shape = shape}
-  end
-  return types
-end
-
--- If the last batch of a dataset may be smaller, or their number is unknown, elements are gathered.
--- An execution then begins when all elements that it reads are in the queue. Returns the extent of
--- whole batches.
-local function gather(dataset, who)
-  rawset(dataset, "first_types", nil)
-  if has_any_shape(dataset.handle:types()) then
-    local types = first_types(dataset, who)
-    rawset(dataset, "first_types", types)
-    rawset(dataset, "gathered", types[1].shape[1] or 1)
-    return types[1].shape[1] or 1
-  end
-  local _, _, static, _, batch = dataset.handle:describe()
-  rawset(dataset, "any_batch", nil)
-  if not static and batch == 0 and varies_first(dataset.handle:types()) then
-    batch = first_types(dataset, who)[1].shape[1] or 1
-    rawset(dataset, "any_batch", true)
-  end
-  local first = dataset.handle:types()[1].shape[1]
-  if not static and batch > 0 or static and dataset:cardinality() == -2 then
-    rawset(dataset, "gathered", batch > 0 and batch or math.max(first or 1, 1))
-  end
-  local types, feedable = infeed.fed_types(dataset)
-  if not feedable then infeed.check_feedable(dataset, who) end
-  return types[1].shape[1] or 1
 end
 
 ---@class Feed
@@ -316,7 +259,8 @@ function feeding.open(who, model, o)
   host_strings.refuse(who, dataset.template)
   dataset = narrow(dataset)
   if o.class_weight then dataset = class_weights.apply(dataset, o.class_weight) end
-  return {batch_size = gather(dataset, who), dataset = dataset, batches = dataset:cardinality(),
+  return {batch_size = infeed.note_batches(dataset, who), dataset = dataset,
+    batches = dataset:cardinality(),
     samples = samples, is_distributed = is_distributed, goes_on = goes_on}
 end
 

@@ -26,7 +26,7 @@ local function only_inputs(x)
   if not feeding.is_dataset(x) or not elements.is_tuple(x.template) or #x.template.items == 1 then
     return x
   end
-  return x:map(function(first) return first end)
+  return x:map(function(first) return elements.returned({first}, 1) end)
 end
 
 -- Each output of all executions together.
