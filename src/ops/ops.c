@@ -1,6 +1,7 @@
 #include "base/arith.h"
 #include "ops/support.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- words ---- */
@@ -231,6 +232,39 @@ static Status eval_elementwise(const Call *c, const Node *n) {
   return trap_events(c, loop.events);
 }
 
+enum { HOLDS_NAN = 1, HOLDS_INFINITY = 2, IS_EMPTY = 4 };
+
+static int holds(const Type *type, const void *data) {
+  int found = type_count(type) ? 0 : IS_EMPTY;
+  if (!dtype_is_float(type->dtype)) return found;
+  for (int64_t i = 0, n = type_count(type); i < n; i++) {
+    double x = dtype_get(type->dtype, data, i);
+    found |= isnan(x) ? HOLDS_NAN : isinf(x) ? HOLDS_INFINITY : 0;
+  }
+  return found;
+}
+
+static bool has_infinite_values(const Node *n) {
+  if (n->op->infinite) return true;
+  for (int i = 0; i < op_attr_count(n->op); i++)
+    if (n->attr[i].kind == ATTR_FLOAT && !isfinite(n->attr[i].f)) return true;
+  return false;
+}
+
+int op_given(const Call *c) {
+  int given = c->in_count && !has_infinite_values(c->node) ? 0 : HOLDS_INFINITY;
+  for (int i = 0; i < c->in_count; i++) given |= holds(c->in_type[i], c->in[i]);
+  return given;
+}
+
+/* The least of no element is infinite, and so is padding with infinities: no event. */
+Status op_trap(const Call *c, int given) {
+  int made = 0;
+  for (int i = 0; i < c->out_count; i++) made |= holds(c->out_type[i], c->out[i]);
+  bool nan = made & HOLDS_NAN && !(given & HOLDS_NAN), infinite = made & HOLDS_INFINITY && !given;
+  return trap_events(c, (nan ? EVENT_INVALID : 0) | (infinite ? EVENT_OVERFLOW : 0));
+}
+
 /* An empty tensor may have any extents beside the 0, so they must not be counted through. */
 static bool gives_nothing(const Call *c) {
   for (int i = 0; i < c->out_count; i++)
@@ -243,5 +277,8 @@ Status op_eval(const OpDef *op, const Call *c) {
   if (op->strip) return eval_elementwise(c, c->node);
   if (!op->eval)
     return fail_at(c->error, c->source, ERR_INTERNAL, "%s: has no evaluation", op->name);
-  return op->eval(c);
+  if (!numerics_trapped(c->numerics)) return op->eval(c);
+  int given = op_given(c);
+  Status s = op->eval(c);
+  return s == OK ? op_trap(c, given) : s;
 }
