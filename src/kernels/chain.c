@@ -1,6 +1,7 @@
 /* Running chains, block by block. */
 #include "kernels/chain.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -96,6 +97,26 @@ static void replace_infinities(float *x, int64_t n) {
     if (isinf(x[i])) x[i] = NAN;
 }
 
+/* The float32 result may be infinite where the operands are small enough for a finite one, which
+ * float16 clips. */
+static bool overflows(Elementwise k) {
+  return k == EW_EXP || k == EW_EXPM1 || k == EW_SINH || k == EW_COSH || k == EW_POW;
+}
+
+static void keep_finite(const ChainStep *s, const float *const *in, const unsigned *single,
+                        float *out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    if (!isinf(out[i])) continue;
+    float x[3] = {0};
+    bool finite = true;
+    for (int k = 0; k < s->arity; k++) {
+      x[k] = in[k][single[k] ? 0 : i];
+      finite = finite && isfinite(x[k]);
+    }
+    if (finite && !divides_by_zero(s->kernel, s->arity, x)) out[i] = copysignf(FLT_MAX, out[i]);
+  }
+}
+
 /* Accumulators add as in IEEE 754: beyond the range of float16 the result is infinite. */
 static bool accumulates(const ChainStep *s) { return s->kernel == EW_ADD && s->p[0] != 0; }
 
@@ -125,6 +146,7 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
   if (out_dtype == F16) {
     if (divides(s->kernel)) replace_infinities(result, n);
+    if (overflows(s->kernel)) keep_finite(s, wide_in, singles, result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
     const void *from[1] = {result};
