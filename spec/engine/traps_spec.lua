@@ -104,6 +104,23 @@ describe("a trap", function()
     end)
   end
 
+  it("stops sums of each dtype", function()
+    for dtype, large in pairs{float16 = 6e4, bfloat16 = 3e38, float32 = 3e38, float64 = 1.7e308} do
+      local function sum_of(...)
+        local x = ipu.tensor({...}, {dtype = dtype})
+        return function() return ipu.reduce_sum(x) end
+      end
+      for _, form in ipairs{function(f) return f() end, function(f) return ipu.func(f)() end} do
+        assert.is_false((with({"oflo"}, form, sum_of(large, large))), dtype)
+        assert.is_true((with({"inv"}, form, sum_of(large, large))), dtype)
+        assert.is_false((with({"inv"}, form, sum_of(-huge, huge))), dtype)
+        assert.is_true((with({"oflo"}, form, sum_of(-huge, huge))), dtype)
+        assert.is_true((with({"inv", "oflo"}, form, sum_of(-huge, 1, 0 / 0))), dtype)
+        assert.is_true((with({"inv", "oflo"}, form, sum_of(-large, large))), dtype)
+      end
+    end
+  end)
+
   it("stops sums over replicas", function()
     for _, each in ipairs{{"oflo", 3e38, 3e38}, {"inv", huge, -huge}} do
       local cfg = ipu.IPUConfig()

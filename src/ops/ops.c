@@ -234,14 +234,37 @@ static Status eval_elementwise(const Call *c, const Node *n) {
 
 enum { HOLDS_NAN = 1, HOLDS_INFINITY = 2, IS_EMPTY = 4 };
 
-static int holds(const Type *type, const void *data) {
-  int found = type_count(type) ? 0 : IS_EMPTY;
-  if (!dtype_is_float(type->dtype)) return found;
-  for (int64_t i = 0, n = type_count(type); i < n; i++) {
-    double x = dtype_get(type->dtype, data, i);
-    found |= isnan(x) ? HOLDS_NAN : isinf(x) ? HOLDS_INFINITY : 0;
+/* By the bits. Without its sign a NaN is greater than an infinity. */
+#define HOLDS(id, T, infinity)                                      \
+  static int holds_##id(const void *data, int64_t n) {              \
+    const T *x = data;                                              \
+    T nan = 0, infinite = 0, magnitude = (infinity) << 1;           \
+    for (int64_t i = 0; i < n; i++) {                               \
+      nan |= (T)(x[i] << 1) > magnitude;                            \
+      infinite |= (T)(x[i] << 1) == magnitude;                      \
+    }                                                               \
+    return (nan ? HOLDS_NAN : 0) | (infinite ? HOLDS_INFINITY : 0); \
   }
-  return found;
+HOLDS(f16, uint16_t, 0x7C00)
+HOLDS(bf16, uint16_t, 0x7F80)
+HOLDS(f32, uint32_t, 0x7F800000u)
+HOLDS(f64, uint64_t, (uint64_t)0x7FF << 52)
+
+static int holds(const Type *type, const void *data) {
+  int64_t n = type_count(type);
+  if (n == 0) return IS_EMPTY;
+  switch (type->dtype) {
+    case F16:
+      return holds_f16(data, n);
+    case BF16:
+      return holds_bf16(data, n);
+    case F32:
+      return holds_f32(data, n);
+    case F64:
+      return holds_f64(data, n);
+    default:
+      return 0;
+  }
 }
 
 static bool has_infinite_values(const Node *n) {
