@@ -241,6 +241,44 @@ describe("stochastic rounding", function()
   end)
 end)
 
+describe("float16 results of finite operands", function()
+  after_each(ipu.reset_ipu_configuration)
+  -- 50000^9 is beyond float32, too.
+  local cases <const> = {
+    exp = function(x) return ipu.exp(x / 500) end, sinh = function(x) return ipu.sinh(x / 500) end,
+    pow = function(x) return x ^ 9 end, reduce_prod = function(x) return ipu.reduce_prod(x) end,
+    cumprod = function(x) return ipu.cumprod(x)[9] end,
+    chain = function(x) return ipu.nn.relu(ipu.exp(x / 500)) end,
+    det = function(x) return ipu.linalg.det(ipu.eye(9, {dtype = "float16"}) * x) end,
+  }
+  local function number(f, named)
+    ipu.reset_ipu_configuration()
+    local cfg = ipu.IPUConfig()
+    for name in pairs(named) do cfg.floating_point_behaviour[name] = true end
+    cfg:configure_ipu_system()
+    return ipu.reshape(f(ipu.full({9}, 50000, {dtype = "float16"})), {-1}):totable()[1]
+  end
+
+  for name, f in pairs(cases) do
+    it("clip where float32 is infinite before: " .. name, function()
+      for _, form in ipairs{f, ipu.func(function(x) return f(x) end)} do
+        assert.equal(65504, number(form, {}))
+        local nan <const> = number(form, {nanoo = true})
+        assert.is_true(nan ~= nan)
+        assert.error_matches(function() number(form, {oflo = true}) end, "an overflow %(oflo%)")
+      end
+    end)
+  end
+
+  it("clip none that came of an infinity or a division by 0", function()
+    local x = ipu.tensor({math.huge, -math.huge, 0}, {dtype = "float16"})
+    assert.same({math.huge, 0, 1}, ipu.exp(x):totable())
+    assert.equal(math.huge, ipu.log(x):neg():totable()[3])
+    assert.equal(math.huge, (x ^ -1):totable()[3])
+    assert.equal(math.huge, ipu.reduce_prod(ipu.abs(x) + 1):item())
+  end)
+end)
+
 describe("traps", function()
   it("name the op that makes a NaN, and its line", function()
     local cfg = ipu.IPUConfig()

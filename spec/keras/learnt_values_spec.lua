@@ -71,6 +71,77 @@ describe("learnt values", function()
     assert.near(sum_by(2), result(other), 1e-6)
   end)
 
+  it("come back to models that were made before anything was learnt", function()
+    local path <const> = folder .. "/w.safetensors"
+    normalised(2):save_weights(path)
+    local m = keras.Sequential{keras.Input{shape = {3}}, layers.Normalization(), layers.Dense(1)}
+    assert.error_matches(function() result(m) end, "its mean and variance are unknown")
+    m:load_weights(path)
+    assert.near(sum_by(2), result(m), 1e-6)
+
+    local function make(learn)
+      local i, f = keras.Input{shape = {2}, dtype = "int32"}, keras.Input{shape = {1}}
+      local lookup, wide = layers.IntegerLookup(), layers.IntegerLookup{output_mode = "count",
+        max_tokens = 4, pad_to_max_tokens = true}
+      local bins = layers.Discretization{num_bins = 4, output_mode = "one_hot"}
+      local model = keras.Model{inputs = {i, f}, outputs = {lookup(i), wide(i), bins(f)}}
+      if learn then
+        lookup:adapt(ipu.tensor({5, 5, 9}, {dtype = "int32"}))
+        wide:adapt(ipu.tensor({5, 5, 9}, {dtype = "int32"}))
+        bins:adapt(ipu.tensor{0, 10, 20, 30})
+      end
+      return model
+    end
+    make(true):save_weights(path)
+    local other = make(false)
+    local given <const> = {ipu.tensor({{9, 5}}, {dtype = "int32"}), ipu.tensor{{40}}}
+    assert.error_matches(function() other:predict(given) end, "unknown; ")
+    other:load_weights(path)
+    local y <const> = other:predict(given)
+    assert.same({{2, 1}}, y[1]:totable())
+    assert.same({{0, 1, 1, 0}}, y[2]:totable())
+    assert.same({{0, 0, 0, 1}}, y[3]:totable())
+  end)
+
+  it("come back with a subclass that makes its layers anew", function()
+    local path <const> = folder .. "/m.safetensors"
+    local Net = keras.Model:extend("Net")
+    function Net:init()
+      keras.Model.init(self, {name = "net"})
+      self.norm, self.numbers = layers.Normalization(), layers.IntegerLookup{output_mode = "count"}
+      self.sum = layers.Dense(1)
+    end
+    function Net:call(v)
+      return self.sum(ipu.concat({self.norm(v), self.numbers(ipu.cast(v, "int32"))}, {axis = -1}))
+    end
+    function Net.get_config() return {} end
+    function Net.from_config() return Net() end
+    local m = Net()
+    m.norm:adapt(ipu.tensor{{0, 0, 0}, {4, 4, 4}})
+    m.numbers:adapt(ipu.tensor({1, 5, 5}, {dtype = "int32"}))
+    local want <const> = result(m)
+    m:save(path)
+    assert.equal(want, result(keras.models.load_model(path, {custom_objects = {Net = Net}})))
+  end)
+
+  it("that are there already leave programs as they are", function()
+    local path <const> = folder .. "/m.safetensors"
+    local m, runs = normalised(2), 0
+    local f = ipu.func(function(v)
+      runs = runs + 1
+      return v + 1
+    end)
+    f(x)
+    m:save(path)
+    m:load_weights(path)
+    keras.models.load_model(path)
+    f(x)
+    assert.equal(1, runs)
+    normalised(10):load_weights(path)
+    f(x)
+    assert.equal(2, runs)
+  end)
+
   it("come back by name, and stay where a file has none of that name", function()
     local path <const> = folder .. "/w.safetensors"
     normalised(2, "n"):save_weights(path)

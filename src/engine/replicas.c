@@ -102,8 +102,14 @@ static Status collective(Team *t, const Phases *list, Phase *p) {
   }
   const OpDef *op = p->step[0]->node->op;
   bool across = t->across.instances && op->traits & ACROSS;
+  /* operands of other instances aren't here */
+  bool traps = !across && numerics_trapped(t->call[0]->numerics);
+  int given = 0;
+  for (int r = 0; r < t->replication->count && traps; r++) given |= op_given(t->call[r]);
   Status s = across ? across_collective(&t->across, list, p, t->call, t->error)
                     : op->eval_collective(t->call, t->replication->count);
+  for (int r = 0; r < t->replication->count && s == OK && traps; r++)
+    s = op_trap(t->call[r], given);
   for (int r = 0; r < t->replication->count && s == OK; r++)
     if (t->call[r]->numerics->check_finite)
       s = finite_check_results(&(FiniteCheck){0}, t->call[r], t->error);

@@ -180,23 +180,6 @@ static Status run_gemm_step(Run *r, Step *s) {
   return check_chain(r, s->gemm->epilogue, w.events);
 }
 
-static bool holds_nan(const Type *type, const void *data) {
-  if (!dtype_is_float(type->dtype)) return false;
-  for (int64_t i = 0, n = type_count(type); i < n; i++) {
-    double x = dtype_get(type->dtype, data, i);
-    if (x != x) return true;
-  }
-  return false;
-}
-
-/* An op outside of chains traps when it makes a NaN of operands that hold none. */
-static bool made_nan(const Call *c) {
-  bool found = false;
-  for (int i = 0; i < c->out_count; i++) found = found || holds_nan(c->out_type[i], c->out[i]);
-  for (int i = 0; i < c->in_count && found; i++) found = !holds_nan(c->in_type[i], c->in[i]);
-  return found;
-}
-
 static Status run_op(Run *r, Step *s) {
   s->call.pool = r->pool;
   s->call.error = r->error;
@@ -205,9 +188,7 @@ static Status run_op(Run *r, Step *s) {
   bool is_checked = s->call.numerics->check_finite;
   if (is_checked) finite_check_operands(&check, &s->call);
   Status status = op_eval(s->node->op, &s->call);
-  if (is_checked && status == OK) status = finite_check_results(&check, &s->call, r->error);
-  bool traps = status == OK && s->call.numerics->trap_invalid;
-  return traps && made_nan(&s->call) ? check_events(r, s->node, EVENT_INVALID) : status;
+  return is_checked && status == OK ? finite_check_results(&check, &s->call, r->error) : status;
 }
 
 static Status run_enqueue(Run *r, Step *s) {

@@ -202,6 +202,7 @@ struct OpDef {
   Filling fill;
   int form;       /* its number among the rows of its file, which alone uses it */
   bool keeps;     /* its result is kept when a pipeline stage is recomputed */
+  bool infinite;  /* an infinity that it makes of finite operands is a value, no overflow */
   int value_from; /* the operand that it equals, if that was computed from input 0; 0: none */
   const struct ControlRule *control; /* CONTROL: the inputs and outputs of its regions */
   /* Cases for the sweeps, with attributes in Lua syntax: "F[2,3] F[3,4] {transpose_b = true} | F[3]
@@ -214,4 +215,10 @@ struct OpDef {
 
 /* One-node evaluation outside of programs: types are n's, data is dense. */
 Status op_eval(const OpDef *op, const Call *c);
+
+/* Traps of an op outside of chains, which op_eval has. An event makes a NaN of operands that hold
+ * none, or an infinity of finite ones. op_given says what operands hold, before the op may write
+ * over them. op_trap fails if the results show an event that traps. */
+int op_given(const Call *c);
+Status op_trap(const Call *c, int given);
 #endif

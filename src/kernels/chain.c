@@ -1,6 +1,7 @@
 /* Running chains, block by block. */
 #include "kernels/chain.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -37,6 +38,32 @@ static int64_t block_elements(const Chain *c) {
 
 static bool any_traps(const Numerics *n) { return numerics_trapped(n) != 0; }
 
+/* An event makes a NaN of operands that hold none, or an infinity of finite ones: IEEE 754, 7.2 to
+ * 7.4. */
+static bool made_here(float x, float result) { return isnan(result) ? !isnan(x) : isfinite(x); }
+
+/* Whether an infinity of these operands is exact, as of 1 / 0 and log 0: IEEE 754, 9.2.1. */
+static bool divides_by_zero(Elementwise kernel, int arity, const float *x) {
+  switch (kernel) {
+    case EW_DIV:
+    case EW_FLOORDIV:
+      return x[1] == 0;
+    case EW_RECIPROCAL:
+    case EW_RSQRT:
+    case EW_LOG:
+    case EW_POW:
+      return x[0] == 0;
+    case EW_LOG1P:
+      return x[0] == -1;
+    case EW_SQRT_GRAD:
+    case EW_RSQRT_GRAD:
+    case EW_RECIPROCAL_GRAD:
+      return x[0] == 0 || (arity > 1 && x[1] == 0);
+    default:
+      return false;
+  }
+}
+
 /* The events of a step, found from its float32 operands and results. */
 static int find_events(const ChainStep *s, const float *const *in, const unsigned *single,
                        const float *out, int64_t n, bool narrow) {
@@ -45,11 +72,13 @@ static int find_events(const ChainStep *s, const float *const *in, const unsigne
     bool finite = isfinite(out[i]) && (!narrow || fabsf(out[i]) <= 65504.0f);
     if (finite) continue;
     bool clean = true;
-    for (int k = 0; k < s->arity; k++) clean = clean && isfinite(in[k][single[k] ? 0 : i]);
+    float x[3] = {0};
+    for (int k = 0; k < s->arity; k++) {
+      x[k] = in[k][single[k] ? 0 : i];
+      clean = clean && made_here(x[k], out[i]);
+    }
     if (!clean) continue;
-    bool by_zero = (s->kernel == EW_DIV && in[1][single[1] ? 0 : i] == 0) ||
-                   ((s->kernel == EW_RECIPROCAL || s->kernel == EW_RSQRT || s->kernel == EW_LOG) &&
-                    in[0][single[0] ? 0 : i] == 0);
+    bool by_zero = divides_by_zero(s->kernel, s->arity, x);
     events |= isnan(out[i]) ? EVENT_INVALID : by_zero ? EVENT_DIVIDE : EVENT_OVERFLOW;
   }
   return events;
@@ -66,6 +95,26 @@ static int find_lost(Dtype from, const void *data, int64_t n) {
 static void replace_infinities(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     if (isinf(x[i])) x[i] = NAN;
+}
+
+/* The float32 result may be infinite where the operands are small enough for a finite one, which
+ * float16 clips. */
+static bool overflows(Elementwise k) {
+  return k == EW_EXP || k == EW_EXPM1 || k == EW_SINH || k == EW_COSH || k == EW_POW;
+}
+
+static void keep_finite(const ChainStep *s, const float *const *in, const unsigned *single,
+                        float *out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    if (!isinf(out[i])) continue;
+    float x[3] = {0};
+    bool finite = true;
+    for (int k = 0; k < s->arity; k++) {
+      x[k] = in[k][single[k] ? 0 : i];
+      finite = finite && isfinite(x[k]);
+    }
+    if (finite && !divides_by_zero(s->kernel, s->arity, x)) out[i] = copysignf(FLT_MAX, out[i]);
+  }
 }
 
 /* Accumulators add as in IEEE 754: beyond the range of float16 the result is infinite. */
@@ -97,6 +146,7 @@ static void run_narrow(Work *w, const ChainStep *s, int64_t n, int64_t index) {
     w->events |= find_events(s, wide_in, singles, result, n, out_dtype == F16);
   if (out_dtype == F16) {
     if (divides(s->kernel)) replace_infinities(result, n);
+    if (overflows(s->kernel)) keep_finite(s, wide_in, singles, result, n);
     RngKey key = c->rng;
     key.stream += s->stream;
     const void *from[1] = {result};

@@ -51,7 +51,7 @@ void walk_region(PricingContext *w, PricedRegion *in, const int *inputs, const i
   Arena *scratch = arena_new();
   const Graph *outer = w->region;
   in->homes = place_find(&w->placer, g);
-  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, false, scratch) ||
+  if (!scratch || !in->homes || !region_analyse(&in->region, g, NULL, NULL, scratch) ||
       !region_order(&in->region, inputs, targets, true)) {
     w->failed = true;
     arena_free(scratch);

@@ -1,6 +1,7 @@
 #include "base/arith.h"
 #include "ops/support.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- words ---- */
@@ -231,6 +232,62 @@ static Status eval_elementwise(const Call *c, const Node *n) {
   return trap_events(c, loop.events);
 }
 
+enum { HOLDS_NAN = 1, HOLDS_INFINITY = 2, IS_EMPTY = 4 };
+
+/* By the bits. Without its sign a NaN is greater than an infinity. */
+#define HOLDS(id, T, infinity)                                      \
+  static int holds_##id(const void *data, int64_t n) {              \
+    const T *x = data;                                              \
+    T nan = 0, infinite = 0, magnitude = (infinity) << 1;           \
+    for (int64_t i = 0; i < n; i++) {                               \
+      nan |= (T)(x[i] << 1) > magnitude;                            \
+      infinite |= (T)(x[i] << 1) == magnitude;                      \
+    }                                                               \
+    return (nan ? HOLDS_NAN : 0) | (infinite ? HOLDS_INFINITY : 0); \
+  }
+HOLDS(f16, uint16_t, 0x7C00)
+HOLDS(bf16, uint16_t, 0x7F80)
+HOLDS(f32, uint32_t, 0x7F800000u)
+HOLDS(f64, uint64_t, (uint64_t)0x7FF << 52)
+
+static int holds(const Type *type, const void *data) {
+  int64_t n = type_count(type);
+  if (n == 0) return IS_EMPTY;
+  switch (type->dtype) {
+    case F16:
+      return holds_f16(data, n);
+    case BF16:
+      return holds_bf16(data, n);
+    case F32:
+      return holds_f32(data, n);
+    case F64:
+      return holds_f64(data, n);
+    default:
+      return 0;
+  }
+}
+
+static bool has_infinite_values(const Node *n) {
+  if (n->op->infinite) return true;
+  for (int i = 0; i < op_attr_count(n->op); i++)
+    if (n->attr[i].kind == ATTR_FLOAT && !isfinite(n->attr[i].f)) return true;
+  return false;
+}
+
+int op_given(const Call *c) {
+  int given = c->in_count && !has_infinite_values(c->node) ? 0 : HOLDS_INFINITY;
+  for (int i = 0; i < c->in_count; i++) given |= holds(c->in_type[i], c->in[i]);
+  return given;
+}
+
+/* The least of no element is infinite, and so is padding with infinities: no event. */
+Status op_trap(const Call *c, int given) {
+  int made = 0;
+  for (int i = 0; i < c->out_count; i++) made |= holds(c->out_type[i], c->out[i]);
+  bool nan = made & HOLDS_NAN && !(given & HOLDS_NAN), infinite = made & HOLDS_INFINITY && !given;
+  return trap_events(c, (nan ? EVENT_INVALID : 0) | (infinite ? EVENT_OVERFLOW : 0));
+}
+
 /* An empty tensor may have any extents beside the 0, so they must not be counted through. */
 static bool gives_nothing(const Call *c) {
   for (int i = 0; i < c->out_count; i++)
@@ -243,5 +300,8 @@ Status op_eval(const OpDef *op, const Call *c) {
   if (op->strip) return eval_elementwise(c, c->node);
   if (!op->eval)
     return fail_at(c->error, c->source, ERR_INTERNAL, "%s: has no evaluation", op->name);
-  return op->eval(c);
+  if (!numerics_trapped(c->numerics)) return op->eval(c);
+  int given = op_given(c);
+  Status s = op->eval(c);
+  return s == OK ? op_trap(c, given) : s;
 }

@@ -1,5 +1,6 @@
 #include "ops/support.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -112,7 +113,7 @@ typedef struct Conversion {
   const char *x;
   char *y;
   uint32_t output; /* of the op: each is rounded by its own numbers */
-  _Atomic bool overflow;
+  _Atomic bool overflow, infinite;
 } Conversion;
 
 static void convert_part(void *context, int64_t begin, int64_t end) {
@@ -126,6 +127,7 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
     key.stream += v->output << STREAM_BITS;
     narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key,
                   (uint64_t)begin);
+    if (f16_any_infinite((const f16 *)(const void *)y, end - begin)) v->infinite = true;
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
       if (fabsf(wide[i]) > 65504.0f && isfinite(wide[i])) v->overflow = true;
@@ -135,10 +137,31 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
   }
 }
 
-static bool convert(const Call *c, Dtype from, Dtype to, const void *x, void *y, int64_t count,
-                    uint32_t output) {
-  Conversion v = {.call = c, .from = from, .to = to, .x = x, .y = y, .output = output};
-  parallel_for(c, count, CONVERT_GRAIN, convert_part, &v);
+static void convert(Conversion *v, int64_t count) {
+  parallel_for(v->call, count, CONVERT_GRAIN, convert_part, v);
+}
+
+static void widen(const Call *c, int k, void *wide) {
+  Dtype from = c->in_type[k]->dtype;
+  Conversion v = {.call = c, .from = from, .to = F32, .x = c->in[k], .y = wide};
+  convert(&v, type_count(c->in_type[k]));
+}
+
+/* A result of finite operands is finite on the machine, also where float32 overflows before. False:
+ * it is beyond the range of float16, and that traps. */
+static bool narrow_result(const Call *c, int i, float *wide) {
+  int64_t n = type_count(c->out_type[i]);
+  Conversion v = {.call = c,
+                  .from = F32,
+                  .to = c->out_type[i]->dtype,
+                  .x = (const char *)wide,
+                  .y = c->out[i],
+                  .output = (uint32_t)i};
+  convert(&v, n);
+  if (!v.infinite || op_given(c)) return !v.overflow;
+  for (int64_t j = 0; j < n; j++)
+    if (isinf(wide[j])) wide[j] = copysignf(FLT_MAX, wide[j]);
+  convert(&v, n);
   return !v.overflow;
 }
 
@@ -178,7 +201,7 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
     in[i] = c->in[i];
     if (!dtype_is_narrow(type[i].dtype)) continue;
     void *wide = take_scratch(&at, &type[i]);
-    convert(c, type[i].dtype, F32, c->in[i], wide, type_count(&type[i]), 0);
+    widen(c, i, wide);
     type[i].dtype = F32, in[i] = wide, narrow = true;
   }
   for (int i = 0; i < c->out_count; i++) {
@@ -197,9 +220,7 @@ Status eval_wide(const Call *c, Status (*body)(const Call *)) {
   Status s = body(&wide);
   bool fits = true;
   for (int i = 0; i < c->out_count && s == OK; i++)
-    if (dtype_is_narrow(c->out_type[i]->dtype))
-      fits &= convert(c, F32, c->out_type[i]->dtype, out[i], c->out[i], type_count(c->out_type[i]),
-                      (uint32_t)i);
+    if (dtype_is_narrow(c->out_type[i]->dtype)) fits &= narrow_result(c, i, out[i]);
   if (s != OK || fits) return s;
   return fail_at(c->error, c->source, ERR_INTERNAL,
                  "Tiles in excepted state: an overflow (oflo) in %s", c->node->op->name);

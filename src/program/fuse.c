@@ -148,8 +148,7 @@ static bool try_merge(const Region *r, Group *g, const Group *other) {
 }
 
 static bool product_fits(const Region *r, const Node *gemm, const Group *g) {
-  (void)r;
-  return node_is_gemm(gemm) && shape_equal(&gemm->out[0].type, &g->shape);
+  return r->products && node_is_gemm(gemm) && shape_equal(&gemm->out[0].type, &g->shape);
 }
 
 /* Start a group for n, and add its operands where possible. */
@@ -183,9 +182,12 @@ static void group_node(Region *r, const Node *n) {
   if (g.gemm >= 0) r->group_of[g.gemm] = index;
 }
 
-bool region_analyse(Region *r, const Graph *g, const int *pass, bool fuse, Arena *scratch) {
+bool region_analyse(Region *r, const Graph *g, const int *pass, const Numerics *numerics,
+                    Arena *scratch) {
   size_t n = (size_t)g->node_count;
+  bool fuse = numerics && !numerics->check_finite;
   *r = (Region){.graph = g, .pass = pass, .fuse = fuse, .arena = scratch};
+  r->products = fuse && !numerics_trapped(numerics);
   r->live = arena_alloc(scratch, n + 1);
   r->group_of = arena_alloc(scratch, (n + 1) * sizeof *r->group_of);
   r->group = arena_alloc(scratch, (n + 1) * sizeof *r->group);

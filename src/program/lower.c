@@ -223,7 +223,7 @@ void lower_node(Lower *l, Region *r, Node *n, Block *b) {
     emit_op(l, r, n, STEP_DEQUEUE, b);
   } else if (node_is_enqueue(n)) {
     emit_op(l, r, n, STEP_ENQUEUE, b);
-  } else if (node_is_gemm(n) && !l->p->numerics.check_finite) {
+  } else if (r->products && node_is_gemm(n)) {
     lower_product(l, r, n, NULL, b);
   } else {
     emit_op(l, r, n, STEP_OP, b);
@@ -235,7 +235,7 @@ Status lower_region(Lower *l, const Graph *g, const int *inputs, const int *targ
   Arena *scratch = arena_new();
   Region r;
   bool *direct = scratch ? arena_alloc(scratch, (size_t)g->output_count + 1) : NULL;
-  if (!direct || !region_analyse(&r, g, NULL, !l->p->numerics.check_finite, scratch)) {
+  if (!direct || !region_analyse(&r, g, NULL, &l->p->numerics, scratch)) {
     arena_free(scratch);
     return lower_no_memory(l);
   }

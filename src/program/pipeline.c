@@ -245,7 +245,7 @@ static Nested *list_blocks(Pipeline *p) {
 static void lower_into(Lower *l, Step *s, Pipeline *p, Arena *scratch) {
   int *pass = find_passes(p, scratch);
   bool good = pass && prepare(p, scratch) &&
-              region_analyse(&p->r, p->g, pass, !l->p->numerics.check_finite, scratch) &&
+              region_analyse(&p->r, p->g, pass, &l->p->numerics, scratch) &&
               (s->nested = list_blocks(p));
   if (!good) {
     lower_no_memory(l); /* if nothing else was wrong */

@@ -21,6 +21,7 @@ typedef struct Region {
   const Graph *graph;
   Arena *arena; /* scratch of this region */
   bool fuse;
+  bool products; /* have steps of their own; no events are looked for in those */
   bool *live;
   const int *pass; /* of each node of a pipeline's body; NULL: all are in one */
   /* the readers of node i are reader[reader_begin[i] … reader_begin[i+1]), where node_count means

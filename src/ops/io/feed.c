@@ -30,6 +30,7 @@ const OpDef ops_feed[] = {
                      .outputs = -1},
     [ROW_HOST] = {.name = "host_function",
                   .traffic = TRAFFIC_HOST,
+                  .infinite = true,
                   .summary = "Call a function on the host.",
                   .attrs = {{.name = "function", .kind = ATTR_OBJECT},
                             {.name = "seen", .kind = ATTR_INTS, .fallback = "nil"}},

@@ -252,6 +252,7 @@ const OpDef ops_lu[] = {
      .shapes = "[…, n, n] → […], […]",
      .inputs = {"x"},
      .outputs = 2,
+     .infinite = true,
      .infer = infer_det,
      .cost = cost_of_lu,
      .eval = eval_slogdet,

@@ -282,6 +282,7 @@ static void cost_loss(const Target *t, const Node *n, Cost *c) {
               .fallback = "nil",                                                                          \
               .summary = "Dtype of the loss; by default the scores' dtype."}},                            \
    .outputs = 2,                                                                                          \
+   .infinite = true,                                                                                      \
    .visible_outputs = 1,                                                                                  \
    .infer = infer_loss,                                                                                   \
    .eval = eval_loss,                                                                                     \

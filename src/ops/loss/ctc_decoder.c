@@ -255,6 +255,7 @@ static void cost_decoder(const Target *t, const Node *n, Cost *c) {
               .summary = "The class that is no label; negative: from the end."}}, \
    .traits = NO_GRADIENT | INDICES(D_LENGTH),                                     \
    .outputs = 3,                                                                  \
+   .infinite = true,                                                              \
    .infer = infer_decoder,                                                        \
    .eval = eval_decoder,                                                          \
    .scratch = scratch_decoder,                                                    \

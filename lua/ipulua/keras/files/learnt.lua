@@ -64,6 +64,19 @@ local function prefixes_in(order, tensors, layers)
   return missing and #in_order == #layers and in_order or own
 end
 
+-- Values that are there already aren't set: other programs would be made again.
+local function is_there(values, own)
+  for name in pairs(own) do
+    if not values[name] then return false end
+  end
+  for name, t in pairs(values) do
+    local has <const> = own[name]
+    if not has or t.dtype ~= has.dtype or table.concat(t.shape, ",") ~= table.concat(has.shape, ",")
+      or core.to_bytes(t) ~= core.to_bytes(has) then return false end
+  end
+  return true
+end
+
 ---A plan for weights.commit: layers take the learnt values of a file. An older file has none: then
 ---the layers keep theirs.
 ---@param layers table[] {layer =, prefix =}
@@ -80,7 +93,9 @@ function learnt.plan(layers, tensors, order)
       local prefix, value = name:match(pattern)
       if prefix == prefixes[i] then values[value], expected[name] = t, true end
     end
-    if next(values) then plan[#plan + 1] = {learn = each.layer:_learning(values)} end
+    if next(values) and not is_there(values, each.layer:_learnt()) then
+      plan[#plan + 1] = {learn = each.layer:_learning(values)}
+    end
   end
   return plan, expected
 end

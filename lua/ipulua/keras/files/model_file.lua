@@ -234,6 +234,8 @@ function model_file.load_model(...)
   local file = "load_model: '" .. a.path .. "'"
   local model = blame.reading(file, architecture.model_from_config, described "model",
     a.custom_objects)
+  -- a lookup's vocabulary is part of the shapes that a subclass is built with
+  weights.commit((weights.plan_learnt(weights.learners(model, ""), tensors, metadata)))
   if metadata.inputs then build_again(model, described "inputs", a.path) end
   local entries = weights.as_in_file(weights.paths(model), tensors, metadata)
   local plan, expected = weights.plan("load_model", entries, tensors)

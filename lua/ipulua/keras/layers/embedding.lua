@@ -5,6 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local class_numbers = require "ipulua.keras.base.class_numbers"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local Layer = require "ipulua.keras.base.layer"
@@ -214,6 +215,7 @@ end
 
 function Discretization:call(x)
   local boundaries = rawget(self, "bin_boundaries") or rawget(self, "_boundaries")
+    or context.inferring and {} or nil
   if not boundaries then
     blame.error(string.format("layer '%s': its boundaries are unknown; call adapt(data)",
       self.name), "failed_precondition")

@@ -5,6 +5,7 @@ local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local class_numbers = require "ipulua.keras.base.class_numbers"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local data = require "ipulua.data"
 local encode = require "ipulua.keras.layers.embedding".encode
@@ -231,6 +232,8 @@ end
 local function known_tokens(self)
   local tokens = rawget(self, "_tokens")
   if tokens and #tokens > 0 then return tokens end
+  local is_wide <const> = self.output_mode ~= "int" and not self.pad_to_max_tokens
+  if context.inferring and not is_wide then return {0} end -- a shape doesn't depend on it
   blame.error(string.format("layer '%s': its vocabulary is unknown; give it, or call adapt(data)",
     self.name), "failed_precondition")
 end

@@ -6,6 +6,7 @@ local Dataset = require "ipulua.data.dataset"
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
+local context = require "ipulua.keras.base.context"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local distributed_norm = require "ipulua.trace.distributed_norm"
@@ -352,6 +353,11 @@ function Normalization:_learning(values)
 end
 
 function Normalization:call(x)
+  -- a model may be made before it learns, or reads what another one learnt
+  if not self.mean_value and context.inferring then
+    x = with_features(self, x)
+    return x.dtype:find("float") and ops.identity(x) or ops.cast(x, self.compute_dtype)
+  end
   if not self.mean_value then
     blame.error(string.format("layer '%s': its mean and variance are unknown; give them, or call "
       .. "adapt(data)", self.name),
