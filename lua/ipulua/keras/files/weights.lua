@@ -3,11 +3,13 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local formats = require "ipulua.keras.files.formats"
 local held = require "ipulua.keras.base.held"
 local json = require "ipulua.base.json"
+local optimizers = require "ipulua.keras.optimizers.base"
 local together = require "ipulua.keras.base.together"
 local untrained = require "ipulua.base.untrained"
 
@@ -283,6 +285,21 @@ function methods:load_weights(...)
 end
 
 -- ------------------------------------------------ optimizer state
+
+---Optimizers in a model's own fields, beside the one that it was compiled with.
+---@param model Model
+---@return table[] {name =, optimizer =}
+function weights.inner_optimizers(model)
+  local list = {}
+  for name, value in next, model do
+    if type(name) == "string" and class.is_a(value, optimizers.Optimizer)
+      and value ~= model.optimizer then
+      list[#list + 1] = {name = name, optimizer = value}
+    end
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
+end
 
 ---An optimizer's variables by name, beside the weights they belong to.
 ---@param optimizer Optimizer?
