@@ -6,7 +6,6 @@ local log = require "ipulua.base.log"
 local core = require "ipulua.core"
 local keras = ipu.keras
 local command = require "spec.support.command"
-local pipelines = require "spec.support.pipelines"
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -87,82 +86,6 @@ describe("a training that was killed", function()
     core.remove_folder(folder .. "/b")
     fit(2)
     assert.same(whole, fit(4))
-  end
-
-  it("has the state of a second optimizer, which the model's own step uses", function()
-    local function fit(epochs)
-      keras.utils.set_random_seed(2)
-      local Two = keras.Model:extend("Two")
-      function Two:init()
-        keras.Model.init(self, {name = "two"})
-        self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(1)
-        self.second = keras.optimizers.Adam(0.05)
-      end
-      function Two:call(x) return self.last(self.first(x)) end
-      function Two:train_step(x, y)
-        local tape = ipu.GradientTape{persistent = true}
-        local loss = tape(function() return self:compute_loss(x, y, self(x, {training = true})) end)
-        for layer, optimizer in pairs{[self.first] = self.optimizer, [self.last] = self.second} do
-          local weights = layer.trainable_variables
-          optimizer:apply_gradients(tape:gradient(loss, weights), weights)
-        end
-        return {loss = loss}
-      end
-      local model = Two()
-      model:compile{optimizer = keras.optimizers.SGD{0.01, momentum = 0.9}, loss = "mse"}
-      model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4,
-        epochs = epochs, verbose = 0,
-        callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
-      return {model.first:get_weights()[1]:totable(), model.last:get_weights()[1]:totable()}
-    end
-    ends_alike(fit)
-  end)
-
-  -- Sums of gradients differ from replica to replica until an update is due. The model's own step
-  -- gives each optimizer a part of the weights.
-  for _, accumulates in ipairs{"optimizer", "second"} do
-    it("has the sums of each replica, of an own step whose " .. accumulates .. " accumulates",
-      function()
-        local _ <close> = pipelines.device(2)
-        local Two = keras.Model:extend("Two")
-        function Two:init()
-          keras.Model.init(self, {name = "two"})
-          self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(1)
-        end
-        function Two:call(x) return self.last(self.first(x)) end
-        function Two:train_step(x, y)
-          local loss = ipu.reduce_mean(ipu.square(self(x) - y))
-          for _, part in ipairs{{self.first, self.optimizer}, {self.last, self.second}} do
-            local weights = part[1].trainable_variables
-            part[2]:apply_gradients(ipu.gradients(loss, weights), weights)
-          end
-          return {loss = loss}
-        end
-        local function fit(stop)
-          keras.utils.set_random_seed(2)
-          local _ <close> = ipu.IPUStrategy():scope()
-          local model, optimizers, calls = Two(), {}, 0
-          for _, name in ipairs{"optimizer", "second"} do
-            optimizers[name] = keras.optimizers.SGD{0.01, momentum = 0.9}
-          end
-          optimizers[accumulates] =
-            keras.optimizers.GradientAccumulationOptimizer(optimizers[accumulates], 4)
-          model.second = optimizers.second
-          model:compile{optimizer = optimizers.optimizer, loss = "mse"}
-          local ok = pcall(model.fit, model, {ipu.random.normal({48, 3}, {seed = 1}),
-            ipu.random.normal({48, 1}, {seed = 2}), batch_size = 2, epochs = 2, verbose = 0,
-            callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", save_freq = 3},
-              keras.callbacks.LambdaCallback{on_train_batch_end = function()
-                calls = calls + 1
-                if calls == stop then error "stop" end
-              end}}})
-          assert.equal(not stop, ok)
-          return {model.first:get_weights()[1]:totable(), model.last:get_weights()[1]:totable()}
-        end
-        local whole = fit()
-        fit(8)
-        assert.same(whole, fit())
-      end)
   end
 
   it("goes on to the same bits within one process, with data held back for validation", function()

@@ -97,12 +97,12 @@ function Checkpoint:init(objects)
   end
 end
 
--- Optimizers in a model's own fields: {key =, value =, kind =, is_inner = true}.
+-- Optimizers that a model holds: {key =, value =, kind =, is_inner = true}.
 local function inner_optimizers(key, model)
   local list = {}
   for i, each in ipairs(kept_weights.inner_optimizers(model)) do
-    list[i] = {key = key .. "." .. each.name, value = each.optimizer, kind = "optimizer",
-      is_inner = true}
+    list[i] = {key = key .. "." .. each.name, value = each.optimizer,
+      kind = kind_of(each.optimizer), is_inner = true}
   end
   return list
 end

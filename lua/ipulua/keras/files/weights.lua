@@ -11,6 +11,7 @@ local held = require "ipulua.keras.base.held"
 local json = require "ipulua.base.json"
 local optimizers = require "ipulua.keras.optimizers.base"
 local together = require "ipulua.keras.base.together"
+local train = require "ipulua.optimizers.train"
 local untrained = require "ipulua.base.untrained"
 
 local weights, methods = {}, {}
@@ -286,18 +287,26 @@ end
 
 -- ------------------------------------------------ optimizer state
 
----Optimizers in a model's own fields, beside the one that it was compiled with.
+local function is_optimizer(value)
+  return class.is_a(value, optimizers.Optimizer) or train.is_optimizer(value)
+end
+
+---Optimizers in the fields of a model and of its layers, and in their tables, beside the one that
+---the model was compiled with. Models inside have compiled ones, too.
 ---@param model Model
 ---@return table[] {name =, optimizer =}
 function weights.inner_optimizers(model)
-  local list = {}
-  for name, value in next, model do
-    if type(name) == "string" and class.is_a(value, optimizers.Optimizer)
-      and value ~= model.optimizer then
-      list[#list + 1] = {name = name, optimizer = value}
-    end
+  local list, seen, count = {}, {[model.optimizer or false] = true}, 0
+  local function add(name, value)
+    if not seen[value] then list[#list + 1] = {name = name, optimizer = value} end
+    seen[value] = true
   end
-  table.sort(list, function(a, b) return a.name < b.name end)
+  model:walk(function(layer)
+    local prefix = count > 0 and "layer" .. count .. "." or ""
+    count = count + 1
+    for _, each in ipairs(layer:held_by(is_optimizer)) do add(prefix .. each.place, each.value) end
+    if is_optimizer(layer.optimizer) then add(prefix .. "optimizer", layer.optimizer) end
+  end)
   return list
 end
 
