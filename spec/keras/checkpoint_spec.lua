@@ -88,35 +88,6 @@ describe("a training that was killed", function()
     assert.same(whole, fit(4))
   end
 
-  it("has the state of a second optimizer, which the model's own step uses", function()
-    local function fit(epochs)
-      keras.utils.set_random_seed(2)
-      local Two = keras.Model:extend("Two")
-      function Two:init()
-        keras.Model.init(self, {name = "two"})
-        self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(1)
-        self.second = keras.optimizers.Adam(0.05)
-      end
-      function Two:call(x) return self.last(self.first(x)) end
-      function Two:train_step(x, y)
-        local tape = ipu.GradientTape{persistent = true}
-        local loss = tape(function() return self:compute_loss(x, y, self(x, {training = true})) end)
-        for layer, optimizer in pairs{[self.first] = self.optimizer, [self.last] = self.second} do
-          local weights = layer.trainable_variables
-          optimizer:apply_gradients(tape:gradient(loss, weights), weights)
-        end
-        return {loss = loss}
-      end
-      local model = Two()
-      model:compile{optimizer = keras.optimizers.SGD{0.01, momentum = 0.9}, loss = "mse"}
-      model:fit{ipu.reshape(ipu.linspace(0, 1, 60), {20, 3}), ipu.ones{20, 1}, batch_size = 4,
-        epochs = epochs, verbose = 0,
-        callbacks = {keras.callbacks.BackupAndRestore{folder .. "/b", delete_checkpoint = false}}}
-      return {model.first:get_weights()[1]:totable(), model.last:get_weights()[1]:totable()}
-    end
-    ends_alike(fit)
-  end)
-
   it("goes on to the same bits within one process, with data held back for validation", function()
     local function fit(epochs)
       keras.utils.set_random_seed(2)

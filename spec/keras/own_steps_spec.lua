@@ -154,3 +154,58 @@ describe("a script's own schedule", function()
     end
   end)
 end)
+
+-- The loss is w, so each step takes a rate from w: 1, or what its clipping and others leave.
+describe("a second optimizer of a model's own step", function()
+  local Second = keras.Model:extend("Second")
+  function Second:init(optimizer)
+    keras.Model.init(self)
+    self.layer = layers.Dense{1, kernel_initializer = "zeros", use_bias = false}
+    self.others = {optimizer}
+  end
+  function Second:call(given) return self.layer(given) end
+  function Second:train_step(given)
+    local loss = ipu.reduce_mean(self(given))
+    local weights = self.layer.trainable_variables
+    self.others[1]:apply_gradients(ipu.gradients(loss, weights), weights)
+    return {loss = loss}
+  end
+
+  local ones <const> = ipu.ones{4, 1}
+  local function model_of(optimizer)
+    local model = Second(optimizer)
+    model:compile{optimizer = "sgd"}
+    return model
+  end
+  local function weight(model) return model:get_weights()[1]:item() end
+
+  it("computes with hyperparameters that are set between runs, or is another one", function()
+    for _, run in ipairs{
+      function(model) model:fit{ones, batch_size = 4, verbose = 0} end,
+      function(model) model:train_on_batch(ones) end,
+    } do
+      local model = model_of(keras.optimizers.SGD(1.0))
+      run(model)
+      assert.equal(-1, weight(model))
+      model.others[1].clipvalue = 0.25
+      run(model)
+      assert.equal(-1.25, weight(model))
+      model.others[1].learning_rate = keras.optimizers.schedules.PiecewiseConstantDecay({9}, {2, 1})
+      run(model)
+      assert.equal(-1.75, weight(model))
+      model.others[1] = keras.optimizers.SGD(0.5)
+      run(model)
+      assert.equal(-2.25, weight(model))
+    end
+  end)
+
+  it("computes with hyperparameters that a callback sets", function()
+    local model, calls = model_of(keras.optimizers.SGD(1.0)), 0
+    local set = keras.callbacks.LambdaCallback{on_train_batch_end = function()
+      calls = calls + 1
+      if calls == 2 then model.others[1].clipvalue = 0.25 end
+    end}
+    model:fit{ipu.ones{16, 1}, batch_size = 4, verbose = 0, callbacks = set}
+    assert.equal(-2.5, weight(model))
+  end)
+end)

@@ -46,6 +46,28 @@ describe("an estimate", function()
     refused("a function that returns a model takes nothing", function(_) return small() end)
   end)
 
+  -- Bytes from the host: samples, and labels of 4 bytes each; the loss goes back, and the losses
+  -- of two outputs. Classes are one number a sample.
+  it("has labels in the form of the losses, however these are given", function()
+    local named <const> = {class_name = "SparseCategoricalCrossentropy"}
+    local Mine = keras.losses.SparseCategoricalCrossentropy:extend "Mine"
+    local function streamed(outputs, loss)
+      local input = keras.Input{shape = {8}}
+      local model = keras.Model{inputs = input, outputs = outputs(input)}
+      model:compile{optimizer = "sgd", loss = loss}
+      return ipu.estimate(model, {batch_size = 4}).streamed_bytes
+    end
+    local function one(x) return layers.Dense(10)(x) end
+    for _, loss in ipairs{named, Mine(), keras.losses.sparse_categorical_crossentropy,
+      "SparseCategoricalCrossentropy"} do
+      assert.equal(4 * (8 + 1) * 4 + 4, streamed(one, loss))
+    end
+    assert.equal(4 * (8 + 10) * 4 + 4, streamed(one, {class_name = "MeanSquaredError"}))
+    local function two(x) return {a = layers.Dense(10)(x), b = layers.Dense(3)(x)} end
+    assert.equal(4 * (8 + 1 + 3) * 4 + 3 * 4, streamed(two, {a = named, b = "mse"}))
+    assert.equal(4 * (8 + 10 + 1) * 4 + 3 * 4, streamed(two, {a = "mse", b = named}))
+  end)
+
   it("takes {} among inputs for a number's shape", function()
     local e = ipu.estimate(function(x, y) return x * y end, {inputs = {{}, {5}}})
     assert.equal((1 + 5 + 5) * 4, e.streamed_bytes)

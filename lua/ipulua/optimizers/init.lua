@@ -45,6 +45,27 @@ function IpuOptimizer:init(...)
   self.wrapped = a.opt
 end
 
+local of_inner <const> = "wrapped/"
+
+---@package
+function IpuOptimizer:entries()
+  local list = train.Optimizer.entries(self)
+  for _, entry in ipairs(self.wrapped:entries()) do
+    list[#list + 1] = {path = of_inner .. entry.path, variable = entry.variable}
+  end
+  return list
+end
+
+---@package
+function IpuOptimizer:restore(tensors)
+  train.Optimizer.restore(self, tensors)
+  local of_wrapped = {}
+  for path, t in pairs(tensors) do
+    if path:sub(1, #of_inner) == of_inner then of_wrapped[path:sub(#of_inner + 1)] = t end
+  end
+  self.wrapped:restore(of_wrapped)
+end
+
 function IpuOptimizer:compute_gradients(...) return self.wrapped:compute_gradients(...) end
 function IpuOptimizer:apply_gradients(...) return self.wrapped:apply_gradients(...) end
 

@@ -236,12 +236,13 @@ local function kind_of(value)
 end
 
 -- Layers, variables and metrics in the fields, with the keys on the way to each; keys of tables may
--- be such, too.
-local function each_held(layer, visit)
+-- be such, too. A test takes further objects.
+local function each_held(layer, visit, test)
   local seen, path = {}, {}
   local function walk(value, key)
     if type(value) ~= "table" and type(value) ~= "userdata" then return end
     local is_held, is_table = kind_of(value)
+    is_held = is_held or test ~= nil and test(value)
     path[#path + 1] = key
     if is_held then
       visit(value, path)
@@ -288,6 +289,12 @@ function fields.join(first, second)
   return list
 end
 
+local function place_text(path)
+  local keys = {}
+  for i, key in ipairs(path) do keys[i] = tostring(key) end
+  return table.concat(keys, ".")
+end
+
 ---Where in the fields a sublayer is: "field" or "field.2".
 ---@param inner Layer
 ---@return string?
@@ -295,12 +302,23 @@ end
 function Layer:place_of(inner)
   local found
   each_held(self, function(value, path)
-    if found or not rawequal(value, inner) then return end
-    local keys = {}
-    for i, key in ipairs(path) do keys[i] = tostring(key) end
-    found = table.concat(keys, ".")
+    if not found and rawequal(value, inner) then found = place_text(path) end
   end)
   return found
+end
+
+---Objects that a test takes, in the fields and their tables: {place =, value =}, each once.
+---@param test fun(value: any): boolean
+---@return table[]
+---@package
+function Layer:held_by(test)
+  local list, seen = {}, {}
+  each_held(self, function(value, path)
+    if seen[value] or not test(value) then return end
+    seen[value] = true
+    list[#list + 1] = {place = place_text(path), value = value}
+  end, test)
+  return list
 end
 
 ---Layers that this one holds, in the order of its fields.

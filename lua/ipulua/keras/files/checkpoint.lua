@@ -98,18 +98,13 @@ function Checkpoint:init(objects)
   end
 end
 
--- Optimizers in a model's own fields, beside the one that it was compiled with: {key =, value =,
--- kind =, is_inner = true}.
+-- Optimizers that a model holds: {key =, value =, kind =, is_inner = true}.
 local function inner_optimizers(key, model)
   local list = {}
-  for name, value in next, model do
-    if type(name) == "string" and class.is_a(value, optimizers.Optimizer)
-      and value ~= model.optimizer then
-      list[#list + 1] = {key = key .. "." .. name, value = value, kind = "optimizer",
-        is_inner = true}
-    end
+  for i, each in ipairs(kept_weights.inner_optimizers(model)) do
+    list[i] = {key = key .. "." .. each.name, value = each.optimizer,
+      kind = kind_of(each.optimizer), is_inner = true}
   end
-  table.sort(list, function(a, b) return a.key < b.key end)
   return list
 end
 

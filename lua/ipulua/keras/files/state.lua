@@ -81,8 +81,18 @@ local function of_replicas(model)
   local list = variables_of(model)
   for i, v in ipairs(model.non_trainable_variables) do list["weight/" .. i] = v end
   for i, v in ipairs(model.trainable_variables) do list["trainable/" .. i] = v end
-  for i, entry in ipairs(model.optimizer:entries(weights.paths(model))) do
-    list["optimizer/" .. i] = entry.variable
+  local numbered = {} -- names of layers may differ in another process
+  for i, entry in ipairs(weights.paths(model)) do
+    numbered[i] = {path = tostring(i), variable = entry.variable}
+  end
+  local function add(prefix, optimizer) -- a run that goes on may have made more of them
+    for _, entry in ipairs(optimizer:entries(numbered)) do
+      list[prefix .. entry.path] = entry.variable
+    end
+  end
+  add("optimizer/", model.optimizer)
+  for _, each in ipairs(weights.inner_optimizers(model)) do
+    add("optimizer." .. each.name .. "/", each.optimizer)
   end
   return list
 end

@@ -3,13 +3,16 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local formats = require "ipulua.keras.files.formats"
 local held = require "ipulua.keras.base.held"
 local json = require "ipulua.base.json"
 local learnt = require "ipulua.keras.files.learnt"
+local optimizers = require "ipulua.keras.optimizers.base"
 local together = require "ipulua.keras.base.together"
+local train = require "ipulua.optimizers.train"
 local untrained = require "ipulua.base.untrained"
 
 local weights, methods = {}, {}
@@ -331,6 +334,29 @@ function methods:load_weights(...)
 end
 
 -- ------------------------------------------------ optimizer state
+
+local function is_optimizer(value)
+  return class.is_a(value, optimizers.Optimizer) or train.is_optimizer(value)
+end
+
+---Optimizers in the fields of a model and of its layers, and in their tables, beside the one that
+---the model was compiled with. Models inside have compiled ones, too.
+---@param model Model
+---@return table[] {name =, optimizer =}
+function weights.inner_optimizers(model)
+  local list, seen, count = {}, {[model.optimizer or false] = true}, 0
+  local function add(name, value)
+    if not seen[value] then list[#list + 1] = {name = name, optimizer = value} end
+    seen[value] = true
+  end
+  model:walk(function(layer)
+    local prefix = count > 0 and "layer" .. count .. "." or ""
+    count = count + 1
+    for _, each in ipairs(layer:held_by(is_optimizer)) do add(prefix .. each.place, each.value) end
+    if is_optimizer(layer.optimizer) then add(prefix .. "optimizer", layer.optimizer) end
+  end)
+  return list
+end
 
 ---An optimizer's variables by name, beside the weights they belong to.
 ---@param optimizer Optimizer?

@@ -168,20 +168,29 @@ local function add_metrics(self, given, weighted, outputs, y_true, y_pred)
   end
 end
 
+---The loss of each output; false: it has none.
+---@param outputs {names: string[], keys: any[]}
+---@return (Loss|false)[]
+function Compiled:losses_of(outputs)
+  local _ <close> = custom_objects.enter(self.named)
+  local given, list = spread(self.given.loss, "loss", outputs), {}
+  for i = 1, #outputs.names do
+    list[i] = given[i] ~= nil and losses.get(given[i], self.given.custom_objects) or false
+  end
+  return list
+end
+
 ---Brings losses and metrics into the shape of the outputs; once. Where one of them doesn't fit, all
 ---is as before.
 ---@param outputs {names: string[], keys: any[]}
 function Compiled:build(outputs, y_true, y_pred)
   if self.losses then return end
-  local made = setmetatable({given = self.given, loss_metric = self.loss_metric, losses = {},
+  local made = setmetatable({given = self.given, loss_metric = self.loss_metric,
     output_losses = {}, metrics = {}}, Compiled)
   -- names have the meaning that they had when compile was called
   local _ <close> = custom_objects.enter(self.named)
   tracing.outside(function()
-    local list = spread(self.given.loss, "loss", outputs)
-    for i = 1, #outputs.names do
-      made.losses[i] = list[i] ~= nil and losses.get(list[i], self.given.custom_objects) or false
-    end
+    made.losses = self:losses_of(outputs)
     made.loss_weights = spread(self.given.loss_weights, "loss_weights", outputs)
     if #outputs.names > 1 then
       for i, name in ipairs(outputs.names) do

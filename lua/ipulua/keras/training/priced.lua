@@ -4,14 +4,12 @@ local args = require "ipulua.base.args"
 local assignment = require "ipulua.keras.models.stage_assignment"
 local blame = require "ipulua.base.blame"
 local changes = require "ipulua.keras.training.changes"
-local class = require "ipulua.base.class"
 local config = require "ipulua.config"
 local core = require "ipulua.core"
 local counted = require "ipulua.base.counted"
 local data = require "ipulua.data"
 local infer = require "ipulua.keras.base.infer"
 local KerasTensor = require "ipulua.keras.base.tensor"
-local losses = require "ipulua.keras.losses"
 local machine = require "ipulua.config.target"
 local nest = require "ipulua.base.nest"
 local outline = require "ipulua.data.outline"
@@ -81,27 +79,13 @@ local function input_specs(model, a, batch)
   return nest.map(function(t) return with_batch(t.shape, t.dtype) end, model._graph.input_structure)
 end
 
-local function loss_name(loss)
-  if type(loss) == "string" then return loss:lower() end
-  local c = class.of(loss)
-  if c then return (c.__name or ""):lower() end
-  for name, f in pairs(losses) do
-    if f == loss then return name:lower() end
-  end
-  return ""
-end
-
 -- Labels in the form of the loss: classes for sparse losses, else values like the outputs.
 local function label_specs(model, outputs, a)
   if a.labels then return described(a.labels, "labels") end
-  local list = {}
+  local list, given = {}, model.compiled:losses_of(steps.outputs(model, outputs))
   for i, out in ipairs(nest.flatten(outputs)) do
-    local loss = model.compile_arguments.loss
-    if structure.is_plain(loss) and not loss.class_name then
-      loss = loss[i] or loss[model._graph and model._graph.outputs[i].layer.name]
-    end
     local shape = table.move(out.shape, 1, #out.shape, 1, {})
-    if loss_name(loss):find("sparse", 1, true) then
+    if given[i] and given[i].is_sparse then
       shape[#shape] = nil
       list[i] = {shape = shape, dtype = "int32"}
     else

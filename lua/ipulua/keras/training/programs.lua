@@ -13,6 +13,7 @@ local steps = require "ipulua.keras.training.steps"
 local structure = require "ipulua.base.structure"
 local trainable = require "ipulua.keras.training.trainable"
 local teams = require "ipulua.config.teams"
+local weights = require "ipulua.keras.files.weights"
 
 local programs = {}
 
@@ -54,6 +55,7 @@ local makers <const> = {train = steps.train_program, test = steps.test_program,
 ---@field infeed IPUInfeedQueue
 ---@field outfeed IPUOutfeedQueue? of each step's metrics, for asynchronous callbacks
 ---@field version string of the hyperparameters that the program holds
+---@field inner Optimizer[] further optimizers that may be in it
 
 ---The next run begins with the dataset's first element.
 ---@param entry ProgramEntry
@@ -68,16 +70,27 @@ function programs.close(entry)
   for _, outfeed in pairs{entry.outfeed, entry.program.outfeed} do outfeed:deleter() end
 end
 
----Hyperparameters are constants of a program: the optimizers, each in the next, and how often
----hyperparameters of each were set, as text.
----@param optimizer Optimizer?
----@return string
-function programs.version_of(optimizer)
+-- Further optimizers that an own train_step may use.
+local function inner_optimizers(model)
+  if not steps.is_custom(model, "train_step") then return {} end
+  local list = {}
+  for i, each in ipairs(weights.inner_optimizers(model)) do list[i] = each.optimizer end
+  return list
+end
+
+-- Hyperparameters are constants of a program: the optimizers, each in the next, and how often
+-- hyperparameters of each were set, as text.
+local function version_of(model, inner)
   local parts = {}
-  while type(optimizer) == "table" do
-    parts[#parts + 1] = structure.identity(optimizer) .. "." .. (rawget(optimizer, "version") or 0)
-    optimizer = rawget(optimizer, "wrapped") or rawget(optimizer, "opt")
+  local function add(optimizer)
+    while type(optimizer) == "table" do
+      parts[#parts + 1] = structure.identity(optimizer) .. "."
+        .. (rawget(optimizer, "version") or 0)
+      optimizer = rawget(optimizer, "wrapped") or rawget(optimizer, "opt")
+    end
   end
+  add(model.optimizer)
+  for _, optimizer in ipairs(inner) do add(optimizer) end
   return table.concat(parts, ",")
 end
 
@@ -128,7 +141,7 @@ end
 ---@param model Model
 ---@param entry ProgramEntry
 function programs.renew(model, entry)
-  local version = programs.version_of(model.optimizer)
+  local version = version_of(model, entry.inner)
   if entry.version == version then return end
   entry.version = version
   local draws = draws_of(entry.program)
@@ -144,7 +157,7 @@ end
 ---@return Function
 function programs.of_batch(model, name, f)
   local key, version = name .. ";" .. programs.trained(model)
-    .. (model.run_eagerly and ";eagerly" or ""), programs.version_of(model.optimizer)
+    .. (model.run_eagerly and ";eagerly" or ""), version_of(model, inner_optimizers(model))
   local entry = model._programs[key]
   if not entry or entry.version ~= version then
     local function traced(...)
@@ -229,13 +242,16 @@ function programs.open(model, mode, feed, count, wants_logs, depth)
     entry = model._programs[key .. ";" .. tries]
   end
   if tries > 1 then key = key .. ";" .. tries end
-  if entry then programs.read_from(model, mode, entry, feed.dataset, depth)
+  local inner <const> = mode == "train" and inner_optimizers(model) or {}
+  if entry then
+    entry.inner = inner
+    programs.read_from(model, mode, entry, feed.dataset, depth)
   else
     leave_oldest(model, mode)
     local outfeed = wants_logs and queues.IPUOutfeedQueue() or nil
     entry = {key = key, infeed = data.IPUInfeedQueue(feed.dataset, {prefetch_depth = depth}),
-      outfeed = outfeed, mode = mode, opened = opened,
-      version = programs.version_of(model.optimizer)}
+      outfeed = outfeed, mode = mode, opened = opened, inner = inner,
+      version = version_of(model, inner)}
     make(model, mode, entry, count)
     keep(model, entry)
     if mode == "train" then programs.renew(model, entry) end
@@ -256,10 +272,11 @@ function programs.beside(model, mode, entry, count)
   local key = entry.key .. ";steps " .. count
   local other = model._programs[key]
   if not other then
-    other = {key = key, infeed = entry.infeed, version = programs.version_of(model.optimizer)}
+    other = {key = key, infeed = entry.infeed, version = version_of(model, entry.inner)}
     make(model, mode, other, count)
     keep(model, other)
   end
+  other.inner = entry.inner
   return other
 end
 

@@ -166,10 +166,15 @@ end
 
 -- ------------------------------------------------ programs
 
-local function is_custom(model, name)
+---Whether a model has a step of its own, as train_step.
+---@param model Model
+---@param name string
+---@return boolean
+function steps.is_custom(model, name)
   local base = registry.module("model").Model
   return model[name] ~= base[name]
 end
+local is_custom <const> = steps.is_custom
 
 local function refuse_custom_pipelined(model, name)
   if is_custom(model, name) and model:is_pipelined() then
