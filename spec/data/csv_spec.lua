@@ -164,6 +164,16 @@ describe("CSV", function()
     assert.same({{1e39}}, rows(data.from_csv(path, {dtype = "float64"})))
   end)
 
+  it("needs a label in each record, whatever fill is", function()
+    command.write(path, "a,y\n1,3\n2,\n")
+    for _, fill in ipairs{0, {a = 0}} do
+      assert.error_matches(function() data.from_csv(path, {label = "y", fill = fill}) end,
+        "line 3, column 2: the cell is missing %(it is empty%); a label is never filled")
+    end
+    assert.error_matches(function() data.from_csv(path, {label = "z"}) end, "no column .*'?z")
+    assert.error_matches(function() data.from_csv("nowhere.csv", {label = "z"}) end, "nowhere.csv")
+  end)
+
   -- The forms of strtod, C11 7.22.1.3: printf writes -nan and -inf, other languages Infinity.
   it("has numbers that are not finite in each form that from_csv reads", function()
     for cell, want in pairs{inf = math.huge, ["+Inf"] = math.huge, ["-inf"] = -math.huge,
