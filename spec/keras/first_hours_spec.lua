@@ -204,3 +204,27 @@ it("get_layer takes a position in the second place, an optimizer gives its varia
   assert.same({{}, {2}, {2}}, {adam:variables()[1].shape, adam:variables()[2].shape,
     adam:variables()[3].shape})
 end)
+
+it("a loss that an own train_step never computes is none of the model's metrics", function()
+  local function trained(uses_loss)
+    local Own = keras.Model:extend "Own"
+    function Own:init()
+      keras.Model.init(self)
+      self.dense, self.mean = layers.Dense(1), keras.metrics.Mean{name = "mine"}
+    end
+    function Own:call(x) return self.dense(x) end
+    function Own:train_step(x, y)
+      if uses_loss then self.compiled_loss(y, self(x)) end
+      self.mean:update_state(ipu.reduce_mean(self(x)))
+      local logs = {}
+      for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+      return logs
+    end
+    local model = Own()
+    model:compile{loss = "mse"}
+    return model:fit(ipu.ones{4, 2}, ipu.ones{4, 1}, {verbose = 0}).history
+  end
+  assert.is_nil(trained(false).loss)
+  assert.equal("number", type(trained(false).mine[1]))
+  assert.is_true(trained(true).loss[1] > 0)
+end)
