@@ -204,3 +204,48 @@ it("get_layer takes a position in the second place, an optimizer gives its varia
   assert.same({{}, {2}, {2}}, {adam:variables()[1].shape, adam:variables()[2].shape,
     adam:variables()[3].shape})
 end)
+
+it("a loss that an own train_step never computes is none of the model's metrics", function()
+  local function trained(uses_loss)
+    local Own = keras.Model:extend "Own"
+    function Own:init()
+      keras.Model.init(self)
+      self.dense, self.mean = layers.Dense(1), keras.metrics.Mean{name = "mine"}
+    end
+    function Own:call(x) return self.dense(x) end
+    function Own:train_step(x, y)
+      if uses_loss then self.compiled_loss(y, self(x)) end
+      self.mean:update_state(ipu.reduce_mean(self(x)))
+      local logs = {}
+      for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+      return logs
+    end
+    local model = Own()
+    model:compile{loss = "mse"}
+    return model:fit(ipu.ones{4, 2}, ipu.ones{4, 1}, {verbose = 0}).history
+  end
+  assert.is_nil(trained(false).loss)
+  assert.equal("number", type(trained(false).mine[1]))
+  assert.is_true(trained(true).loss[1] > 0)
+end)
+
+it("evaluate's list has the order of model.metrics for an own test_step, too", function()
+  local Own = keras.Model:extend "Own"
+  function Own:test_step(x, y)
+    local y_pred = self(x)
+    self.compiled_loss(y, y_pred)
+    self.compiled_metrics:update_state(y, y_pred)
+    local logs = {before = ipu.ones{}}
+    for _, metric in ipairs(self.metrics) do logs[metric.name] = metric:result() end
+    return logs
+  end
+  local input = keras.Input{shape = {4}}
+  for _, eagerly in ipairs{false, true} do
+    local model = Own(input, layers.Dense{3, activation = "softmax"}(input))
+    model:compile{loss = "sparse_categorical_crossentropy", metrics = {"accuracy"},
+      run_eagerly = eagerly}
+    local list = model:evaluate(batches(30, 10), {verbose = 0})
+    local named = model:evaluate(batches(30, 10), {verbose = 0, return_dict = true})
+    assert.same({named.loss, named.accuracy, 1}, list)
+  end
+end)

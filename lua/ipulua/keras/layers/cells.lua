@@ -275,6 +275,14 @@ function cells.check(who, cell)
     args.describe(cell)), "type")
 end
 
+---Keeps the batch size of a stateful layer that was built for one.
+---@param layer RNN
+---@param input_shape integer[] [batch, steps, ...], with -1 for a batch of any size
+function cells.keep_batch_size(layer, input_shape)
+  local batch = input_shape[layer.time_major and 2 or 1] or -1
+  if layer.stateful and batch > 0 then rawset(layer, "states_batch", batch) end
+end
+
 ---The states of a cell before its first step, zeros where the cell has no others.
 ---@param cell Layer
 ---@param batch_size integer

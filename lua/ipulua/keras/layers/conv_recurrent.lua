@@ -53,7 +53,7 @@ end
 
 function ConvLSTM:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
-  self:keep_batch_size(input_shape)
+  cells.keep_batch_size(self, input_shape)
   local width = gates * self.filters
   self.kernel = weight_arguments.add(self, "kernel",
     spatial.extended(self.kernel_size, spatial.channels(self, input_shape), width))

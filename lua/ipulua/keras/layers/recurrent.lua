@@ -62,16 +62,9 @@ function RNN:setup()
   self.input_spec = sequence_spec
 end
 
----Keeps the batch size of a stateful layer that was built for one.
----@param input_shape integer[] [batch, steps, ...], with -1 for a batch of any size
-function RNN:keep_batch_size(input_shape)
-  local batch = input_shape[self.time_major and 2 or 1] or -1
-  if self.stateful and batch > 0 then rawset(self, "states_batch", batch) end
-end
-
 function RNN:build(input_shape)
   if type(input_shape[1]) == "table" then input_shape = input_shape[1] end
-  self:keep_batch_size(input_shape)
+  cells.keep_batch_size(self, input_shape)
   self.cell:build_once({self.time_major and input_shape[2] or input_shape[1], input_shape[3]})
 end
 

@@ -77,7 +77,9 @@ end
 function compile.properties.metrics(self)
   local list = self.compiled and self.compiled:all() or {}
   local Model <const> = require "ipulua.keras.models.model".Model
-  local has_loss = self.loss ~= nil or self.train_step == Model.train_step
+  -- the mean of a loss that an own train_step never computes would be 0
+  local has_loss = self.train_step == Model.train_step
+    or self.loss ~= nil and self.compiled.losses ~= nil
   if list[1] and not has_loss then table.remove(list, 1) end
   self:walk(function(layer)
     for _, metric in ipairs(layer:all_metrics()) do list[#list + 1] = metric end

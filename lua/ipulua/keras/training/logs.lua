@@ -59,20 +59,33 @@ function logs.current(model)
   return list
 end
 
----The values of a step by name, in order: the model's metrics, then names of the step's own.
+---The names of a step's values in the order in which they are shown: the model's metrics, then the
+---others.
 ---@param model Model
 ---@param values table<string, any>
----@return Logs
-function logs.in_order(model, values)
+---@return string[]
+function logs.names_in_order(model, values)
   local list, seen = {}, {}
   for _, name in ipairs(model.metrics_names) do
-    if values[name] ~= nil then
-      list[#list + 1] = {name, compiled.read(values[name])}
+    if values[name] ~= nil and not seen[name] then
+      list[#list + 1] = name
       seen[name] = true
     end
   end
   for _, name in ipairs(nest.keys(values)) do
-    if not seen[name] then list[#list + 1] = {name, compiled.read(values[name])} end
+    if not seen[name] then list[#list + 1] = name end
+  end
+  return list
+end
+
+---The values of a step by name, in that order.
+---@param model Model
+---@param values table<string, any>
+---@return Logs
+function logs.in_order(model, values)
+  local list = {}
+  for i, name in ipairs(logs.names_in_order(model, values)) do
+    list[i] = {name, compiled.read(values[name])}
   end
   return list
 end

@@ -12,6 +12,7 @@ local eagerly = require "ipulua.keras.training.eagerly"
 local func = require "ipulua.trace.func"
 local log = require "ipulua.base.log"
 local loops = require "ipulua.trace.loops"
+local logs = require "ipulua.keras.training.logs"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local pipelined = require "ipulua.keras.training.pipelined"
@@ -196,17 +197,17 @@ local function warn_of_unused(model, name, count)
     getmetatable(model).__name, name)
 end
 
-local function check_logs(logs)
-  if not args.is_plain(logs) then
+local function check_logs(given)
+  if not args.is_plain(given) then
     blame.error("train_step must return a table of logs, such as {loss = …}", "type")
   end
 end
 
 -- Logs of an own train_step are kept in variables, for the last step's to be read.
-local function log_variables(holder, logs)
-  check_logs(logs)
-  for _, name in ipairs(nest.keys(logs)) do
-    local value = logs[name]
+local function log_variables(model, holder, given)
+  check_logs(given)
+  for _, name in ipairs(logs.names_in_order(model, given)) do
+    local value = given[name]
     if type(value) == "number" then value = core.tensor(value) end
     local v = holder[name]
     if not v then
@@ -309,12 +310,12 @@ local function make_program(model, kind, count, trace_steps)
     return table.unpack(values)
   end, {name = program_name(model, kind)})
   local function named(...)
-    local results, logs = {...}, {}
+    local results, list = {...}, {}
     for i, name in ipairs(names) do
-      logs[i] = {name, replicas > 1 and read_replicas(model, results[i])
+      list[i] = {name, replicas > 1 and read_replicas(model, results[i])
         or compiled.read(results[i])}
     end
-    return logs
+    return list
   end
   return {
     count = count, kind = kind, func = f,
@@ -328,11 +329,9 @@ local function make_program(model, kind, count, trace_steps)
 end
 
 -- A step's own logs as a list of {name, value}.
-local function read_logs(given)
-  local list = {}
+local function read_logs(model, given)
   check_logs(given)
-  for i, name in ipairs(nest.keys(given)) do list[i] = {name, compiled.read(given[name])} end
-  return list
+  return logs.in_order(model, given)
 end
 
 local function read_metrics(model)
@@ -353,7 +352,7 @@ local function eager_program(model, kind, infeed, count)
     warn_of_unused(model, name, select("#", ...))
     return model[name](model, ...)
   end, function(results)
-    return custom and read_logs(results[count]) or read_metrics(model)
+    return custom and read_logs(model, results[count]) or read_metrics(model)
   end)
 end
 
@@ -411,7 +410,7 @@ function steps.train_program(model, infeed, count, outfeed)
     loops.repeat_n(count, function(...)
       if custom then
         warn_of_unused(model, "train_step", select("#", ...))
-        log_variables(holder, model:train_step(...))
+        log_variables(model, holder, model:train_step(...))
       else
         steps.train(model, ...)
       end
@@ -430,7 +429,7 @@ function steps.test_program(model, infeed, count, outfeed)
     pipelined.run(model, infeed, count, function(...)
       if custom then
         warn_of_unused(model, "test_step", select("#", ...))
-        log_variables(holder, model:test_step(...))
+        log_variables(model, holder, model:test_step(...))
       else
         steps.test(model, ...)
       end
