@@ -149,9 +149,10 @@ function HostEmbedding:lookup(...)
   end
   local look_up = effects.host_callback(rows, {outputs = {{shape, self.dtype}}})
   local found = look_up(ids)
-  if not self.spec or not tracing.is_active() then return found end
+  if not self.spec or not (tracing.is_active() or core.tape_records()) then return found end
   local rate = rate_of(self)
-  tape.observe(found, function(gradient)
+  tape.observe(found, function(gradient, scale)
+    if scale then gradient = gradient / core.ops.cast(scale, gradient.dtype) end
     effects.host_callback(function(...)
       update(self, ...)
       return core.full({}, 0, self.dtype)

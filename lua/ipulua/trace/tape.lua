@@ -46,12 +46,13 @@ end
 
 -- ------------------------------------------------ observers of gradients
 
--- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region}.
+-- In the facts of the present root trace, `observed`: a list of {value, f, depth of its region};
+-- loss_scale: the factor of the loss that is differentiated next.
 
----Registers f: where gradients by variables are computed next, f(gradient) is called in the trace
----with the gradient at the value.
+---Registers f: where gradients by variables are computed next, f(gradient, scale) is called there
+---with the gradient at the value. scale: the factor of the loss, nil for none.
 ---@param value userdata
----@param f fun(gradient: userdata)
+---@param f fun(gradient: userdata, scale: userdata?)
 function tape.observe(value, f)
   local facts = tracing.facts()
   local observed = facts.observed or {}
@@ -59,32 +60,44 @@ function tape.observe(value, f)
   observed[#observed + 1] = {value = value, f = f, depth = core.trace_depth()}
 end
 
--- Removes the observers of the current region, and of inner regions that have ended.
+---The loss that is differentiated next was multiplied by a factor.
+---@param factor userdata
+function tape.note_scale(factor) tracing.facts().loss_scale = factor end
+
+-- Removes the observers of the current region, and of inner regions that have ended; returns them
+-- and the factor of the loss.
 local function take_observers(xs)
   local by_variables = false
   for _, x in ipairs(xs) do by_variables = by_variables or core.is_variable(x) end
   local facts = tracing.facts()
-  local observed = facts.observed
-  if not observed or not by_variables then return {} end
+  local observed, scale = facts.observed, facts.loss_scale
+  if not by_variables then return {} end
+  facts.loss_scale = nil
+  if not observed then return {} end
   local depth, taken, kept = core.trace_depth(), {}, {}
   for _, each in ipairs(observed) do
     local list = each.depth == depth and taken or each.depth < depth and kept
     if list then list[#list + 1] = each end
   end
   facts.observed = kept
-  return taken
+  return taken, scale
+end
+
+-- The gradients that compute(list of sources) gives for xs; observers get theirs.
+local function with_observers(xs, compute)
+  local observers, scale = take_observers(xs)
+  if #observers == 0 then return compute(xs) end
+  local all = table.move(xs, 1, #xs, 1, {})
+  for i, each in ipairs(observers) do all[#xs + i] = each.value end
+  local found = compute(all)
+  for i, each in ipairs(observers) do
+    if found[#xs + i] then each.f(found[#xs + i], scale) end
+  end
+  return core.plain(table.move(found, 1, #xs, 1, {}))
 end
 
 local function differentiate(ys, xs, dys, window)
-  local observers = take_observers(xs)
-  if #observers == 0 then return core.gradients(ys, xs, dys, window) end
-  local all = table.move(xs, 1, #xs, 1, {})
-  for i, each in ipairs(observers) do all[#xs + i] = each.value end
-  local found = core.gradients(ys, all, dys, window)
-  for i, each in ipairs(observers) do
-    if found[#xs + i] then each.f(found[#xs + i]) end
-  end
-  return core.plain(table.move(found, 1, #xs, 1, {}))
+  return with_observers(xs, function(all) return core.gradients(ys, all, dys, window) end)
 end
 
 -- A tensor, a variable, or a table of them, taken apart.
@@ -232,7 +245,9 @@ end
 local function gradients_of(self, ys, leaves, dys)
   local found
   if self.eager and not tracing.is_active() then
-    found = core.tape_gradients(self.record, ys, leaves, dys)
+    found = with_observers(leaves, function(all)
+      return core.tape_gradients(self.record, ys, all, dys)
+    end)
   else found = differentiate(ys, leaves, dys, self.window) end
   for i, leaf in ipairs(leaves) do found[i] = self:is_watched(leaf) and found[i] or false end
   return found

@@ -12,6 +12,7 @@ local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 local rules = require "ipulua.keras.optimizers.rules"
+local tape = require "ipulua.trace.tape"
 local variables = require "ipulua.trace.variables"
 local wrappers = require "ipulua.keras.optimizers.optimizer_wrappers"
 
@@ -154,7 +155,9 @@ end
 ---@param loss userdata
 ---@return userdata
 function ALSOptimizer:scale_loss(loss)
-  return loss * ops.cast(self._factor, loss.dtype)
+  local factor = self._factor:read_value()
+  tape.note_scale(factor)
+  return loss * ops.cast(factor, loss.dtype)
 end
 ALSOptimizer.get_scaled_loss = ALSOptimizer.scale_loss
 
