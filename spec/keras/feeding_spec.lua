@@ -266,4 +266,13 @@ describe("a list of inputs", function()
       assert.equal(12, model:fit(ds, {verbose = 0}).history.values[1])
     end
   end)
+
+  it("is asked for where a dataset's second value was meant as an input", function()
+    local x, y = keras.Input{shape = {3}}, keras.Input{shape = {2}}
+    local model = keras.Model({x, y}, layers.Concatenate(){x, y})
+    assert.error_matches(function() model:predict(data.from_tensor_slices{a, b}:batch(4)) end,
+      "has 2 inputs, but got 1 tensor; several are one list, {a, b} %(the second value of a "
+      .. "dataset is the labels%)$")
+    assert.error_matches(function() model{a, b, b} end, "has 2 inputs, but got 3 tensors$")
+  end)
 end)

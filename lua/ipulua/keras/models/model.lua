@@ -272,9 +272,10 @@ local function graph_inputs(self, inputs, options)
     values = nest.flatten(inputs)
   end
   if #values ~= #g.inputs then
-    blame.error(string.format("model '%s' has %d input%s, but got %d tensor%s",
-      self.name, #g.inputs,
-      #g.inputs == 1 and "" or "s", #values, #values == 1 and "" or "s"), "value")
+    local hint = #values == 1
+      and "; several are one list, {a, b} (the second value of a dataset is the labels)" or ""
+    blame.error(string.format("model '%s' has %s, but got %s%s", self.name,
+      counted(#g.inputs, "input"), counted(#values, "tensor"), hint), "value")
   end
   for i, x in ipairs(values) do values[i] = fit_input(self, x, g.inputs[i]) end
   return values
