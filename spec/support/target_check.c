@@ -627,6 +627,21 @@ static void check_pooling_by_hand(const Target *chip) {
   }
 }
 
+/* The same of 11 x 5 points and windows of 3 x 3 on two tiles. One has six rows, a row for each
+ * worker. The other has five, so that a worker has parts of two rows, here of one and three points.
+ * It is slower though it has less to do. */
+static void check_uneven_pooling_by_hand(const Target *chip) {
+  Target t = *chip;
+  t.tiles = 2;
+  ConvShape s = {.batch = 1, .groups = 1, .in_channels = 4, .out_channels = 4, .rank = 2};
+  for (int i = 0; i < 2; i++)
+    s.kernel[i] = 3, s.stride[i] = s.dilation[i] = 1, s.in[i] = i ? 5 : 11, s.out[i] = i ? 3 : 9;
+  Cost c = cost_pooling(&t, F16, POOLING_AVERAGE, &s, true);
+  double parts = 15 + 9 * (25 + 3 + 5 + 3 * 0) + 15 + 9 * (25 + 3 + 5 + 3 * 2),
+         want = 13 + 6 * (41 + 4 + 25.0 / 6 + parts) + (double)t.launch_cycles;
+  check(fabs(compute_of(&c, "pool") - want) < 1e-9, "cycles by hand", "pool", s.in, 2);
+}
+
 /* Exponentials are kept until they are divided by their sum. Each of ten tables has seven sums. */
 static void check_small_by_hand(const Target *chip) {
   Target one = *chip;
@@ -685,6 +700,7 @@ int main(int argc, char **argv) {
     check_column_order(target_at(i));
     check_reductions_of_a_number(target_at(i));
     check_pooling_by_hand(target_at(i));
+    check_uneven_pooling_by_hand(target_at(i));
     check_small_by_hand(target_at(i));
     check_rates(target_at(i));
     check_others(target_at(i), true);
