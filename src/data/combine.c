@@ -395,13 +395,15 @@ static void interleave_free(Dataset *d) {
   if (f->release) f->release(f->context);
 }
 
-#define INTERLEAVES(stage_name)                                                         \
-  {                                                                                     \
-    .name = stage_name, .needs_caller = stage_calls_script,                             \
-    .dataset_bytes = sizeof(InterleaveDataset), .stage_bytes = sizeof(InterleaveStage), \
-    .free = interleave_free, .open = interleave_open, .close = interleave_close,        \
-    .give = interleave_give                                                             \
-  }
+#define INTERLEAVES(stage_name)                \
+  {.name = stage_name,                         \
+   .needs_caller = stage_calls_script,         \
+   .dataset_bytes = sizeof(InterleaveDataset), \
+   .stage_bytes = sizeof(InterleaveStage),     \
+   .free = interleave_free,                    \
+   .open = interleave_open,                    \
+   .close = interleave_close,                  \
+   .give = interleave_give}
 static const StageClass interleave_class = INTERLEAVES("interleave");
 static const StageClass flat_map_class = INTERLEAVES("flat_map");
 
