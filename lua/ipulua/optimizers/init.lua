@@ -46,6 +46,7 @@ function IpuOptimizer:init(...)
 end
 
 local of_inner <const> = "wrapped/"
+local tensors_row <const> = {"tensors", "table"}
 
 ---@package
 function IpuOptimizer:entries()
@@ -58,10 +59,12 @@ end
 
 ---@package
 function IpuOptimizer:restore(tensors)
+  args.check_value("restore", tensors_row, tensors)
   train.Optimizer.restore(self, tensors)
   local of_wrapped = {}
   for path, t in pairs(tensors) do
-    if path:sub(1, #of_inner) == of_inner then of_wrapped[path:sub(#of_inner + 1)] = t end
+    local inner = type(path) == "string" and path:match("^" .. of_inner .. "(.*)$")
+    if inner then of_wrapped[inner] = t end
   end
   self.wrapped:restore(of_wrapped)
 end
