@@ -65,6 +65,8 @@ describe("onnx.import", function()
     {"Mod", 13, int{-7, 7}, {int{3, -3}}, nil, {2, -2}},
     {"Pow", 13, int{0, 1, 4, 9}, {ipu.tensor(0.5)}, nil, {0, 1, 2, 3}},
     {"Pow", 13, ipu.tensor{2.0, 3.0}, {long(3)}, nil, {8, 27}},
+    {"Pow", 13, ipu.tensor{-1.0, 1}, {long((1 << 24) + 1)}, nil, {-1, 1}},
+    {"Pow", 13, ipu.cast(ipu.tensor{-1.0, 1}, "float16"), {int{2049, -70000}}, nil, {-1, 1}},
     {"ReduceMean", 13, int{1, 2, 5}, nil, {axes = {0}, keepdims = 0}, 2},
     {"ReduceMean", 13, int{-1, -2, -5}, nil, {keepdims = 0}, -2},
     {"ReduceMean", 13, long{1 << 60, 1 << 60}, nil, {keepdims = 0}, 1 << 60},
@@ -192,6 +194,23 @@ describe("onnx.import", function()
       assert.is_true(same(c[6], #got.shape == 0 and got:item() or got:totable()))
     end)
   end
+
+  -- from + i · step in the operands' own type, as numpy.arange gives it.
+  it("ranges in the type of its operands", function()
+    local function range(dtype, from, to, step)
+      local constants = {}
+      for name, number in pairs{a = from, b = to, c = step} do
+        constants[name] = ipu.tensor(number, {dtype = dtype})
+      end
+      local got = run(11, {{"Range", {"a", "b", "c"}, {"y"}}}, {{"x", one_to_six}}, constants)
+      assert.equal(dtype, got.dtype)
+      return got:totable()
+    end
+    assert.same({1 << 40, (1 << 40) + 3}, range("int64", 1 << 40, (1 << 40) + 5, 3))
+    assert.same({0.1, 0.1 + 0.1, 0.1 + 2 * 0.1}, range("float64", 0.1, 0.35, 0.1))
+    assert.same({0.5, 0.25, 0}, range("float16", 0.5, -0.25, -0.25))
+    assert.same({5, 2, -1, -4}, range("int32", 5, -6, -3))
+  end)
 
   it("takes the type's other end for the greatest or least element of nothing", function()
     local function of_nothing(op, dtype)
