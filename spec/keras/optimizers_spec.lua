@@ -75,6 +75,35 @@ describe("an optimizer", function()
     end
   end)
 
+  -- 3, 4 · 1e30: the square of the norm, 25e60, is beyond float32, and 2^-40 is lost in it.
+  it("clip all by a norm in float64 where a gradient is float64", function()
+    local function long(list) return ipu.tensor(list, {dtype = "float64"}) end
+    local v, w = ipu.Variable(long{0, 0}), ipu.Variable{0, 0}
+    local opt = optimizers.SGD{1, global_clipnorm = 0.5}
+    opt:apply_gradients({long{3e30, 4e30}, ipu.tensor{0, 0}}, {v, w})
+    assert.near(-0.3, v[1]:item(), 1e-15)
+    assert.near(-0.4, v[2]:item(), 1e-15)
+    v:assign(long{0, 0})
+    opt:apply_gradients({long{1 + 2 ^ -40, 0}}, {v})
+    assert.near(-0.5, v[1]:item(), 1e-15)
+  end)
+
+  -- tf.raw_ops.ResourceApplyGradientDescent: "var and delta do not have the same shape".
+  it("refuse a gradient that would broadcast to its variable", function()
+    for _, name in ipairs{"SGD", "Adam", "Ftrl", "Lion"} do
+      for text, g in pairs{["[1]"] = ipu.ones{1}, ["[]"] = ipu.tensor(1),
+        ["[1, 3]"] = ipu.ones{1, 3}} do
+        local v, w = ipu.Variable{1, 2}, ipu.Variable{1, 2, 3}
+        local opt = optimizers[name]{1}
+        assert.error_matches(function()
+          opt:apply_gradients({ipu.ones{2}, g}, {v, w})
+        end, ("has the shape %s, the variable [3]"):format(text), nil, true)
+        assert.same({1, 2}, v:totable())
+        assert.same({1, 0}, {#opt.weights, opt.iterations:item()})
+      end
+    end
+  end)
+
   it("Lion moves by the sign", function()
     local v = ipu.Variable(ipu.tensor{1, 1})
     optimizers.Lion{0.1}:apply_gradients({ipu.tensor{5, -0.001}}, {v})

@@ -120,6 +120,17 @@ describe("gradient accumulation", function()
     end)
     near(1 - 0.1 * 4, train(map):totable()[1], 1e-3)
   end)
+
+  -- tf.raw_ops.ResourceApplyMomentum: "var and grad do not have the same shape".
+  it("refuse a gradient that would broadcast to its variable", function()
+    for _, name in ipairs{"GradientDescentOptimizer", "AdamOptimizer", "AdagradOptimizer"} do
+      local v, w = ipu.Variable{1, 2}, ipu.Variable{1, 2, 3}
+      assert.error_matches(function()
+        ipu.train[name](0.5):apply_gradients{{ipu.ones{2}, v}, {ipu.ones{1}, w}}
+      end, "has the shape [1], the variable [3]", nil, true)
+      assert.same({1, 2}, v:totable())
+    end
+  end)
 end)
 
 describe("wrappers and own optimizers", function()

@@ -3,11 +3,28 @@
 -- hyperparameters, w is the variable's value, g its gradient. s has values for all variables, such
 -- as s.rate, the learning rate. slot(name, initial) is a variable beside it.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
 
 local rules = {}
+
+local function text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
+
+---An error unless a gradient has its variable's shape. Another one might broadcast, and the update
+---would pass for a good one. Extents that a session feeds are -1, and fit any.
+---@param who string
+---@param g userdata
+---@param v userdata the variable
+function rules.check_shape(who, g, v)
+  local a, b = g.shape, v.shape
+  local same = #a == #b
+  for i = 1, same and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
+  if same then return end
+  blame.error(string.format("%s: the gradient of variable '%s' has the shape %s, the variable %s",
+    who, v.name, text(a), text(b)), "value")
+end
 
 local least_half <const> = 2 ^ -24 -- float16's least number above 0
 

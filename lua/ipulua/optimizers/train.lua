@@ -274,7 +274,10 @@ end
 -- Apply here: in the current trace, or at once.
 local function apply(self, kept, step)
   local done = {}
-  for _, pair in ipairs(kept) do check_dtype(self, pair[1], pair[2]) end
+  for _, pair in ipairs(kept) do
+    check_dtype(self, pair[1], pair[2])
+    rules.check_shape(self.name .. ".apply_gradients", pair[1], pair[2])
+  end
   sum_over_replicas(kept)
   self:begin_update()
   for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
@@ -293,7 +296,7 @@ local apply_spec <const> = {
 
 ---Updates the variables; in a session's graph the operation that does it.
 ---Shapes: each gradient has its variable's shape
----Errors: no gradient at all, one of another dtype than its variable's:
+---Errors: no gradient at all, one of another dtype or shape than its variable's:
 ---`ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
 ---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation

@@ -6,6 +6,7 @@ local core = require "ipulua.core"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
+local optimizer_rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
 local teams = require "ipulua.config.teams"
 
@@ -15,12 +16,19 @@ local function clip_to_norm(g, norm)
   return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
 end
 
+local function widest(grads)
+  for _, g in ipairs(grads) do
+    if g.dtype == "float64" then return "float64" end
+  end
+  return "float32"
+end
+
 -- Gradients without a finite common norm are all NaN, as in TensorFlow. Else most would be zeros,
 -- and the step would look like a good one.
 local function clip_global(grads, norm)
-  local sum
+  local sum, dtype = nil, widest(grads)
   for _, g in ipairs(grads) do
-    local s = lengths.sum_of_squares(ops.cast(g, "float32"))
+    local s = lengths.sum_of_squares(ops.cast(g, dtype))
     sum = sum and sum + s or s
   end
   local scale = norm / ops.maximum(ops.sqrt(sum), norm)
@@ -59,6 +67,7 @@ function gradients.read(self, first, second)
         .. args.describe(v), "type")
     end
     if core.is_value(g) then
+      optimizer_rules.check_shape(self.name, g, v)
       grads[#grads + 1], vars[#vars + 1] = g, v
     else
       missing[#missing + 1] = v.name
