@@ -460,6 +460,28 @@ describe("onnx.import", function()
     end)
   end
 
+  it("tells of tensors, inputs and outputs that can't be in the file's terms", function()
+    local function changed(from, to)
+      write(13, {{"Add", {"x", "weight"}, {"y"}}}, {{"x", one_to_six}},
+        {weight = ipu.tensor{1.0, 2, 3}})
+      local bytes = command.read(path)
+      local at <const> = assert(bytes:find(from, 1, true))
+      command.write(path, bytes:sub(1, at - 1) .. to .. bytes:sub(at + #from))
+      return function() import(path) end
+    end
+    local file <const> = "onnx.import: " .. path:gsub("%p", "%%%0") .. ": "
+    assert.error_matches(changed("\8\3\16\1", "\8\5\16\1"), -- 3 elements
+      file .. "tensor 'weight': a tensor of 20 bytes was given 12")
+    assert.error_matches(changed("\8\2\10\2\8\3", "\8\2\10\2\8\0"), -- shape [2, 3]
+      file .. "input 'x': .*extent 1 of the shape must be positive")
+    assert.error_matches(changed("\18\8\10\2\8\2", "\34\8\10\2\8\2"), -- no shape
+      file .. "input 'x' has no known rank")
+    assert.error_matches(changed("\98\3\10\1y", "\90\3\10\1y"), -- an input in place of the output
+      file .. "input 'y' has no known type")
+    assert.error_matches(changed("\98\3\10\1y", "\106\3\10\1y"),
+      file .. "the graph has no outputs")
+  end)
+
   it("refuses an output that it doesn't make, if it is used", function()
     local norm = {"BatchNormalization", {"x", "c", "c", "c", "c"}, {"y", "m"}}
     assert.error_matches(function()
