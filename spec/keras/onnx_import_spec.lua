@@ -482,6 +482,13 @@ describe("onnx.import", function()
       file .. "the graph has no outputs")
   end)
 
+  it("explains once what stands for an unknown extent", function()
+    write(13, {{"Conv", {"x", "w"}, {"y"}}}, {{"x", {dtype = "float32", shape = {-1, -1, 8}}}},
+      {w = ipu.ones{3, 2, 2}})
+    local _, message = pcall(import, path)
+    assert.equal(1, select(2, message:gsub("61 stands for an extent", "")), message)
+  end)
+
   it("refuses an output that it doesn't make, if it is used", function()
     local norm = {"BatchNormalization", {"x", "c", "c", "c", "c"}, {"y", "m"}}
     assert.error_matches(function()
