@@ -104,6 +104,30 @@ describe("an optimizer", function()
     end
   end)
 
+  -- Sums and statistics are as if the refused step had never been.
+  it("keep nothing of a refused step in a wrapper", function()
+    local wrappers = {
+      function() return optimizers.GradientAccumulationOptimizer{optimizers.SGD{1}, 2} end,
+      function() return optimizers.ALSOptimizer(optimizers.SGD{1}) end,
+      function() return optimizers.ALSOptimizerSGD{1} end,
+    }
+    for _, make in ipairs(wrappers) do
+      local v, w, opt = ipu.Variable{0, 0}, ipu.Variable{0, 0, 0}, make()
+      local function weights()
+        local list = {}
+        for i, t in ipairs(opt:get_weights()) do list[i] = t:totable() end
+        return list
+      end
+      opt:apply_gradients({ipu.ones{2}, ipu.ones{3}}, {v, w})
+      local before, value = weights(), v:totable()
+      assert.error_matches(function() opt:apply_gradients({ipu.ones{2}, ipu.ones{1}}, {v, w}) end,
+        "has the shape %[1%], the variable %[3%]")
+      assert.error_matches(function() opt:apply_gradients({ipu.ones{2}, ipu.ones{3}}, {v, "w"}) end,
+        "expected a list of pairs")
+      assert.same({before, value}, {weights(), v:totable()})
+    end
+  end)
+
   it("Lion moves by the sign", function()
     local v = ipu.Variable(ipu.tensor{1, 1})
     optimizers.Lion{0.1}:apply_gradients({ipu.tensor{5, -0.001}}, {v})

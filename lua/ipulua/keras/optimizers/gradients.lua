@@ -51,6 +51,28 @@ function gradients.clip(self, grads)
   if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
 end
 
+---An error for a gradient and a variable that no update takes.
+---@param self Optimizer
+---@param g any
+---@param v any
+function gradients.check(self, g, v)
+  if not core.is_variable(v) then
+    blame.error("apply_gradients: expected a list of pairs {gradient, variable}, or "
+      .. "gradients and variables, got "
+      .. args.describe(v), "type")
+  end
+  if core.is_value(g) then optimizer_rules.check_shape(self.name, g, v) end
+end
+
+---The same for pairs. Wrappers call it before they change variables of their own.
+---@param self Optimizer
+---@param given any[]
+function gradients.check_pairs(self, given)
+  for _, pair in ipairs(given) do
+    if args.is_plain(pair) then gradients.check(self, pair[1], pair[2]) end
+  end
+end
+
 ---The arguments of apply_gradients, pairs or gradients and variables, as two lists without the
 ---variables that have no gradient.
 ---@param self Optimizer
@@ -61,13 +83,8 @@ end
 function gradients.read(self, first, second)
   local grads, vars, missing = {}, {}, {}
   local function add(g, v)
-    if not core.is_variable(v) then
-      blame.error("apply_gradients: expected a list of pairs {gradient, variable}, or "
-        .. "gradients and variables, got "
-        .. args.describe(v), "type")
-    end
+    gradients.check(self, g, v)
     if core.is_value(g) then
-      optimizer_rules.check_shape(self.name, g, v)
       grads[#grads + 1], vars[#vars + 1] = g, v
     else
       missing[#missing + 1] = v.name
