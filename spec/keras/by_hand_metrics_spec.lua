@@ -68,6 +68,35 @@ describe("labels and predictions of a metric", function()
   end)
 end)
 
+describe("weights of another shape", function()
+  it("are refused where they would broadcast", function()
+    local y, p = ipu.eye(3), ipu.eye(3) * 0.5
+    assert.error_matches(function() metrics.AUC{multi_label = true, label_weights = {2}}(y, p) end,
+      "auc: label_weights and the labels of a sample have different shapes, %[1%] and %[3%]")
+    local layer = keras.layers.Layer{name = "own"}
+    for _, own in ipairs{layer, metrics.Metric{name = "own"}} do
+      assert.error_matches(function()
+        own:add_weight{name = "w", shape = {3}, initializer = function() return ipu.ones{1} end}
+      end, "the weight 'w' has the shape %[3%], but its initializer gave %[1%]")
+    end
+    assert.same({1, 2, 3}, layer:add_weight{name = "v", shape = {3},
+      initializer = function() return {1, 2, 3} end}:totable())
+  end)
+
+  it("are refused for samples of one batch, as in fit", function()
+    local model = keras.Sequential{keras.layers.Dense(1)}
+    model:compile{loss = function(y, p) return ipu.square(y - p) end, optimizer = "sgd"}
+    for _, call in ipairs{"train_on_batch", "test_on_batch"} do
+      for _, given in ipairs{{y = ipu.ones{1, 1}},
+        {y = ipu.ones{8, 1}, sample_weight = ipu.ones{1}}} do
+        given.x = ipu.ones{8, 3}
+        assert.error_matches(function() model[call](model, given) end,
+          call .. ": the tensors have different numbers of samples: [18] and [18]")
+      end
+    end
+  end)
+end)
+
 describe("decisions", function()
   -- Weights 1, 2 / 3, 6 of labels 1, 0 / 0, 1; beyond the threshold 0.5 lie the first two.
   it("are weighed by sample and by label in one curve of AUC", function()
