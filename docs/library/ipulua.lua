@@ -2762,7 +2762,7 @@ function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: errors of learning_rate, if it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
+---Errors: a tensor of several elements; errors of learning_rate, if it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end

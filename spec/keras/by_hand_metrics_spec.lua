@@ -94,6 +94,10 @@ describe("weights of another shape", function()
           call .. ": the tensors have different numbers of samples: [18] and [18]")
       end
     end
+    local a, b = keras.Input{shape = {3}}, keras.Input{shape = {3}}
+    local sum = keras.Model{inputs = {a, b}, outputs = keras.layers.Add(){a, b}}
+    assert.error_matches(function() sum:predict_on_batch{ipu.ones{8, 3}, ipu.ones{1, 3}} end,
+      "predict_on_batch: the tensors have different numbers of samples: 8 and 1")
   end)
 end)
 

@@ -41,6 +41,18 @@ function rules.warn_of_squares(name, v, epsilon, in_root, remedy)
     .. "epsilon = %g is too small for that: %s", name, v.name, epsilon, remedy)
 end
 
+---An error for a learning rate of several elements, which would broadcast to the variables.
+---@param who string
+---@param rate number|userdata
+function rules.check_rate(who, rate)
+  for _, extent in ipairs(type(rate) == "number" and {} or rate.shape) do
+    if extent > 1 then
+      blame.error(string.format("%s: the learning rate must be a single number, got a tensor of "
+        .. "the shape %s", who, text(rate.shape)), "value")
+    end
+  end
+end
+
 ---A scalar in the dtype of a tensor or variable; numbers stay.
 ---@param x number|userdata
 ---@param like userdata

@@ -151,7 +151,7 @@ end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: errors of learning_rate, if it is a function:
+---Errors: a tensor of several elements; errors of learning_rate, if it is a function:
 ---`ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|userdata
@@ -159,8 +159,9 @@ function Optimizer:rate(dtype)
   local rate = self.learning_rate
   if type(rate) == "function" then rate = rate() end
   if core.is_variable(rate) then rate = rate:read_value() end
-  if core.is_tensor(rate) and rate.dtype ~= dtype then rate = rate:cast(dtype) end
-  return rate
+  if not core.is_tensor(rate) then return rate end
+  rules.check_rate(self.name, rate)
+  return rate.dtype == dtype and rate or rate:cast(dtype)
 end
 
 -- Trainable variables that the loss can depend on.

@@ -93,6 +93,7 @@ function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ..
 function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
   if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
+  check_samples("predict_on_batch", {x})
   if self.run_eagerly then compile.check(self, "predict_on_batch") end
   local key <const> = "predict_on_batch" .. (self.run_eagerly and ";eagerly" or "")
   local entry = self._programs[key]
