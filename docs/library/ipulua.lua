@@ -2731,7 +2731,7 @@ function ipu.train.Optimizer:apply_gradient(g, v) end
 
 ---Updates the variables; in a session's graph the operation that does it.
 ---Shapes: each gradient has its variable's shape
----Errors: no gradient at all, one of another dtype than its variable's: `ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
+---Errors: no gradient at all, one of another dtype or shape than its variable's: `ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
 ---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation
 function ipu.train.Optimizer:apply_gradients(...) end
@@ -2762,7 +2762,7 @@ function ipu.train.Optimizer:minimize(loss, options) end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: errors of learning_rate, if it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
+---Errors: a tensor of several elements; errors of learning_rate, if it is a function: `ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|ipulua.Tensor
 function ipu.train.Optimizer:rate(dtype) end

@@ -38,6 +38,69 @@ describe("metrics of values that have more axes than their weights", function()
   end)
 end)
 
+describe("labels and predictions of a metric", function()
+  local function int(list) return ipu.tensor(list, {dtype = "int32"}) end
+
+  -- The errors are 1, 0, 0, 2, relative to 2. If [4] and [4, 1] made [4, 4], there would be 16.
+  it("differ by a last axis of 1 at most", function()
+    local y, p = ipu.tensor{1, 2, 3, 4}, ipu.tensor{{2}, {2}, {3}, {2}}
+    for _, pair in ipairs{{y, p}, {p, y}} do
+      assert.equal(3 / 8, metrics.MeanRelativeError{normalizer = 2}(pair[1], pair[2]):item())
+      assert.near(math.sqrt(5 / 4),
+        metrics.RootMeanSquaredError()(pair[1], pair[2]):item(), 1e-6)
+    end
+    for _, metric in ipairs{metrics.MeanRelativeError{normalizer = 2},
+      metrics.RootMeanSquaredError()} do
+      assert.error_matches(function() metric(ipu.ones{3}, ipu.ones{4, 3}) end,
+        metric.name .. ": y_true and y_pred have different shapes, %[3%] and %[4, 3%]")
+    end
+  end)
+
+  it("are as many where labels are class numbers", function()
+    for _, metric in ipairs{metrics.SparseCategoricalAccuracy(),
+      metrics.SparseTopKCategoricalAccuracy{k = 1}} do
+      assert.error_matches(function() metric(int{1}, ipu.ones{4, 3}) end,
+        "the labels and the prediction without its classes have different shapes, %[1%] and %[4%]")
+      assert.error_matches(function() metric(int{0, 1, 2, 0}, ipu.ones{2, 4, 3}) end,
+        "%[4%] and %[2, 4%]")
+      assert.equal(0.75, metric(int{{0}, {1}, {2}, {0}}, ipu.eye(4)[{1, 4}]):item())
+    end
+  end)
+end)
+
+describe("weights of another shape", function()
+  it("are refused where they would broadcast", function()
+    local y, p = ipu.eye(3), ipu.eye(3) * 0.5
+    assert.error_matches(function() metrics.AUC{multi_label = true, label_weights = {2}}(y, p) end,
+      "auc: label_weights and the labels of a sample have different shapes, %[1%] and %[3%]")
+    local layer = keras.layers.Layer{name = "own"}
+    for _, own in ipairs{layer, metrics.Metric{name = "own"}} do
+      assert.error_matches(function()
+        own:add_weight{name = "w", shape = {3}, initializer = function() return ipu.ones{1} end}
+      end, "the weight 'w' has the shape %[3%], but its initializer gave %[1%]")
+    end
+    assert.same({1, 2, 3}, layer:add_weight{name = "v", shape = {3},
+      initializer = function() return {1, 2, 3} end}:totable())
+  end)
+
+  it("are refused for samples of one batch, as in fit", function()
+    local model = keras.Sequential{keras.layers.Dense(1)}
+    model:compile{loss = function(y, p) return ipu.square(y - p) end, optimizer = "sgd"}
+    for _, call in ipairs{"train_on_batch", "test_on_batch"} do
+      for _, given in ipairs{{y = ipu.ones{1, 1}},
+        {y = ipu.ones{8, 1}, sample_weight = ipu.ones{1}}} do
+        given.x = ipu.ones{8, 3}
+        assert.error_matches(function() model[call](model, given) end,
+          call .. ": the tensors have different numbers of samples: [18] and [18]")
+      end
+    end
+    local a, b = keras.Input{shape = {3}}, keras.Input{shape = {3}}
+    local sum = keras.Model{inputs = {a, b}, outputs = keras.layers.Add(){a, b}}
+    assert.error_matches(function() sum:predict_on_batch{ipu.ones{8, 3}, ipu.ones{1, 3}} end,
+      "predict_on_batch: the tensors have different numbers of samples: 8 and 1")
+  end)
+end)
+
 describe("decisions", function()
   -- Weights 1, 2 / 3, 6 of labels 1, 0 / 0, 1; beyond the threshold 0.5 lie the first two.
   it("are weighed by sample and by label in one curve of AUC", function()

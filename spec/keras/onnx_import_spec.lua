@@ -65,6 +65,8 @@ describe("onnx.import", function()
     {"Mod", 13, int{-7, 7}, {int{3, -3}}, nil, {2, -2}},
     {"Pow", 13, int{0, 1, 4, 9}, {ipu.tensor(0.5)}, nil, {0, 1, 2, 3}},
     {"Pow", 13, ipu.tensor{2.0, 3.0}, {long(3)}, nil, {8, 27}},
+    {"Pow", 13, ipu.tensor{-1.0, 1}, {long((1 << 24) + 1)}, nil, {-1, 1}},
+    {"Pow", 13, ipu.cast(ipu.tensor{-1.0, 1}, "float16"), {int{2049, -70000}}, nil, {-1, 1}},
     {"ReduceMean", 13, int{1, 2, 5}, nil, {axes = {0}, keepdims = 0}, 2},
     {"ReduceMean", 13, int{-1, -2, -5}, nil, {keepdims = 0}, -2},
     {"ReduceMean", 13, long{1 << 60, 1 << 60}, nil, {keepdims = 0}, 1 << 60},
@@ -192,6 +194,23 @@ describe("onnx.import", function()
       assert.is_true(same(c[6], #got.shape == 0 and got:item() or got:totable()))
     end)
   end
+
+  -- from + i · step in the operands' own type, as numpy.arange gives it.
+  it("ranges in the type of its operands", function()
+    local function range(dtype, from, to, step)
+      local constants = {}
+      for name, number in pairs{a = from, b = to, c = step} do
+        constants[name] = ipu.tensor(number, {dtype = dtype})
+      end
+      local got = run(11, {{"Range", {"a", "b", "c"}, {"y"}}}, {{"x", one_to_six}}, constants)
+      assert.equal(dtype, got.dtype)
+      return got:totable()
+    end
+    assert.same({1 << 40, (1 << 40) + 3}, range("int64", 1 << 40, (1 << 40) + 5, 3))
+    assert.same({0.1, 0.1 + 0.1, 0.1 + 2 * 0.1}, range("float64", 0.1, 0.35, 0.1))
+    assert.same({0.5, 0.25, 0}, range("float16", 0.5, -0.25, -0.25))
+    assert.same({5, 2, -1, -4}, range("int32", 5, -6, -3))
+  end)
 
   it("takes the type's other end for the greatest or least element of nothing", function()
     local function of_nothing(op, dtype)
@@ -440,6 +459,35 @@ describe("onnx.import", function()
       assert.equal("not_implemented", ipu.last_error().kind)
     end)
   end
+
+  it("tells of tensors, inputs and outputs that can't be in the file's terms", function()
+    local function changed(from, to)
+      write(13, {{"Add", {"x", "weight"}, {"y"}}}, {{"x", one_to_six}},
+        {weight = ipu.tensor{1.0, 2, 3}})
+      local bytes = command.read(path)
+      local at <const> = assert(bytes:find(from, 1, true))
+      command.write(path, bytes:sub(1, at - 1) .. to .. bytes:sub(at + #from))
+      return function() import(path) end
+    end
+    local file <const> = "onnx.import: " .. path:gsub("%p", "%%%0") .. ": "
+    assert.error_matches(changed("\8\3\16\1", "\8\5\16\1"), -- 3 elements
+      file .. "tensor 'weight': a tensor of 20 bytes was given 12")
+    assert.error_matches(changed("\8\2\10\2\8\3", "\8\2\10\2\8\0"), -- shape [2, 3]
+      file .. "input 'x': .*extent 1 of the shape must be positive")
+    assert.error_matches(changed("\18\8\10\2\8\2", "\34\8\10\2\8\2"), -- no shape
+      file .. "input 'x' has no known rank")
+    assert.error_matches(changed("\98\3\10\1y", "\90\3\10\1y"), -- an input in place of the output
+      file .. "input 'y' has no known type")
+    assert.error_matches(changed("\98\3\10\1y", "\106\3\10\1y"),
+      file .. "the graph has no outputs")
+  end)
+
+  it("explains once what stands for an unknown extent", function()
+    write(13, {{"Conv", {"x", "w"}, {"y"}}}, {{"x", {dtype = "float32", shape = {-1, -1, 8}}}},
+      {w = ipu.ones{3, 2, 2}})
+    local _, message = pcall(import, path)
+    assert.equal(1, select(2, message:gsub("61 stands for an extent", "")), message)
+  end)
 
   it("refuses an output that it doesn't make, if it is used", function()
     local norm = {"BatchNormalization", {"x", "c", "c", "c", "c"}, {"y", "m"}}

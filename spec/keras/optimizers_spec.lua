@@ -75,6 +75,59 @@ describe("an optimizer", function()
     end
   end)
 
+  -- 3, 4 · 1e30: the square of the norm, 25e60, is beyond float32, and 2^-40 is lost in it.
+  it("clip all by a norm in float64 where a gradient is float64", function()
+    local function long(list) return ipu.tensor(list, {dtype = "float64"}) end
+    local v, w = ipu.Variable(long{0, 0}), ipu.Variable{0, 0}
+    local opt = optimizers.SGD{1, global_clipnorm = 0.5}
+    opt:apply_gradients({long{3e30, 4e30}, ipu.tensor{0, 0}}, {v, w})
+    assert.near(-0.3, v[1]:item(), 1e-15)
+    assert.near(-0.4, v[2]:item(), 1e-15)
+    v:assign(long{0, 0})
+    opt:apply_gradients({long{1 + 2 ^ -40, 0}}, {v})
+    assert.near(-0.5, v[1]:item(), 1e-15)
+  end)
+
+  -- tf.raw_ops.ResourceApplyGradientDescent: "var and delta do not have the same shape".
+  it("refuse a gradient that would broadcast to its variable", function()
+    for _, name in ipairs{"SGD", "Adam", "Ftrl", "Lion"} do
+      for text, g in pairs{["[1]"] = ipu.ones{1}, ["[]"] = ipu.tensor(1),
+        ["[1, 3]"] = ipu.ones{1, 3}} do
+        local v, w = ipu.Variable{1, 2}, ipu.Variable{1, 2, 3}
+        local opt = optimizers[name]{1}
+        assert.error_matches(function()
+          opt:apply_gradients({ipu.ones{2}, g}, {v, w})
+        end, ("has the shape %s, the variable [3]"):format(text), nil, true)
+        assert.same({1, 2}, v:totable())
+        assert.same({1, 0}, {#opt.weights, opt.iterations:item()})
+      end
+    end
+  end)
+
+  -- Sums and statistics are as if the refused step had never been.
+  it("keep nothing of a refused step in a wrapper", function()
+    local wrappers = {
+      function() return optimizers.GradientAccumulationOptimizer{optimizers.SGD{1}, 2} end,
+      function() return optimizers.ALSOptimizer(optimizers.SGD{1}) end,
+      function() return optimizers.ALSOptimizerSGD{1} end,
+    }
+    for _, make in ipairs(wrappers) do
+      local v, w, opt = ipu.Variable{0, 0}, ipu.Variable{0, 0, 0}, make()
+      local function weights()
+        local list = {}
+        for i, t in ipairs(opt:get_weights()) do list[i] = t:totable() end
+        return list
+      end
+      opt:apply_gradients({ipu.ones{2}, ipu.ones{3}}, {v, w})
+      local before, value = weights(), v:totable()
+      assert.error_matches(function() opt:apply_gradients({ipu.ones{2}, ipu.ones{1}}, {v, w}) end,
+        "has the shape %[1%], the variable %[3%]")
+      assert.error_matches(function() opt:apply_gradients({ipu.ones{2}, ipu.ones{3}}, {v, "w"}) end,
+        "expected a list of pairs")
+      assert.same({before, value}, {weights(), v:totable()})
+    end
+  end)
+
   it("Lion moves by the sign", function()
     local v = ipu.Variable(ipu.tensor{1, 1})
     optimizers.Lion{0.1}:apply_gradients({ipu.tensor{5, -0.001}}, {v})

@@ -425,6 +425,11 @@ local cases <const> = {
   end, "%[244%] and %[8%] don't broadcast %(244 is 4 times 61, which stands for an extent that is "
     .. "not known yet, such as the batch; "
     .. "keras.Input{shape =, batch_size =} makes it known%)$"},
+  {"a layer with a multiple of 61 in its name", function()
+    ipu.keras.layers.Lambda{function(x) return x + ipu.ones{3} end, name = "add_122"}(
+      ipu.keras.Input{shape = {4}})
+  end, "layer 'add_122': .*broadcast %(61 stands for an extent that is not known yet, such as the "
+    .. "batch%)$"},
   {"a stage for one of two layers", function()
     ipu.keras.Sequential{ipu.keras.layers.Dense(1),
       ipu.keras.layers.Dense(1)}:set_pipeline_stage_assignment{0}

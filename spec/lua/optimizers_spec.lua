@@ -120,6 +120,29 @@ describe("gradient accumulation", function()
     end)
     near(1 - 0.1 * 4, train(map):totable()[1], 1e-3)
   end)
+
+  -- tf.raw_ops.ResourceApplyGradientDescent: "alpha is not a scalar".
+  it("refuse a learning rate of several elements", function()
+    local function rates() return ipu.tensor{1, 10} end
+    for _, opt in ipairs{ipu.train.GradientDescentOptimizer(rates()),
+      ipu.train.AdamOptimizer(rates), ipu.keras.optimizers.SGD{rates}} do
+      local v = ipu.Variable{1, 2}
+      assert.error_matches(function() opt:apply_gradients{{ipu.ones{2}, v}} end,
+        "the learning rate must be a single number, got a tensor of the shape %[2%]")
+      assert.same({1, 2}, v:totable())
+    end
+  end)
+
+  -- tf.raw_ops.ResourceApplyMomentum: "var and grad do not have the same shape".
+  it("refuse a gradient that would broadcast to its variable", function()
+    for _, name in ipairs{"GradientDescentOptimizer", "AdamOptimizer", "AdagradOptimizer"} do
+      local v, w = ipu.Variable{1, 2}, ipu.Variable{1, 2, 3}
+      assert.error_matches(function()
+        ipu.train[name](0.5):apply_gradients{{ipu.ones{2}, v}, {ipu.ones{1}, w}}
+      end, "has the shape [1], the variable [3]", nil, true)
+      assert.same({1, 2}, v:totable())
+    end
+  end)
 end)
 
 describe("wrappers and own optimizers", function()

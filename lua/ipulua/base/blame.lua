@@ -81,10 +81,12 @@ function blame.explaining(f)
   return setmetatable({}, {__close = function() here().explain = before end})
 end
 
+-- An error that is raised once more, in other terms, has its explanation.
 local function explanation(message)
   local core = package.loaded["ipulua.core"]
   local explain = core and core.here().explain
-  return explain and explain(message) or ""
+  local words = explain and explain(message) or ""
+  return message:find(words, 1, true) and "" or words
 end
 
 local place -- see blame.placing

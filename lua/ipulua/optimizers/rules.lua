@@ -3,11 +3,28 @@
 -- hyperparameters, w is the variable's value, g its gradient. s has values for all variables, such
 -- as s.rate, the learning rate. slot(name, initial) is a variable beside it.
 
+local blame = require "ipulua.base.blame"
 local core = require "ipulua.core"
 local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
 
 local rules = {}
+
+local function text(shape) return "[" .. table.concat(shape, ", ") .. "]" end
+
+---An error unless a gradient has its variable's shape. Another one might broadcast, and the update
+---would pass for a good one. Extents that a session feeds are -1, and fit any.
+---@param who string
+---@param g userdata
+---@param v userdata the variable
+function rules.check_shape(who, g, v)
+  local a, b = g.shape, v.shape
+  local same = #a == #b
+  for i = 1, same and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
+  if same then return end
+  blame.error(string.format("%s: the gradient of variable '%s' has the shape %s, the variable %s",
+    who, v.name, text(a), text(b)), "value")
+end
 
 local least_half <const> = 2 ^ -24 -- float16's least number above 0
 
@@ -22,6 +39,18 @@ function rules.warn_of_squares(name, v, epsilon, in_root, remedy)
   if epsilon >= (in_root and least_half or math.sqrt(least_half)) then return end
   log.warn("%s keeps the mean of squared gradients of '%s' in float16, where small ones are 0; "
     .. "epsilon = %g is too small for that: %s", name, v.name, epsilon, remedy)
+end
+
+---An error for a learning rate of several elements, which would broadcast to the variables.
+---@param who string
+---@param rate number|userdata
+function rules.check_rate(who, rate)
+  for _, extent in ipairs(type(rate) == "number" and {} or rate.shape) do
+    if extent > 1 then
+      blame.error(string.format("%s: the learning rate must be a single number, got a tensor of "
+        .. "the shape %s", who, text(rate.shape)), "value")
+    end
+  end
 end
 
 ---A scalar in the dtype of a tensor or variable; numbers stay.

@@ -151,7 +151,7 @@ end
 
 ---The learning rate as a number, or a tensor of a dtype.
 ---Shapes: [] if it is a tensor
----Errors: errors of learning_rate, if it is a function:
+---Errors: a tensor of several elements; errors of learning_rate, if it is a function:
 ---`ipu.train.GradientDescentOptimizer(function() error("no rate") end):rate("float32")`
 ---@param dtype string
 ---@return number|userdata
@@ -159,8 +159,9 @@ function Optimizer:rate(dtype)
   local rate = self.learning_rate
   if type(rate) == "function" then rate = rate() end
   if core.is_variable(rate) then rate = rate:read_value() end
-  if core.is_tensor(rate) and rate.dtype ~= dtype then rate = rate:cast(dtype) end
-  return rate
+  if not core.is_tensor(rate) then return rate end
+  rules.check_rate(self.name, rate)
+  return rate.dtype == dtype and rate or rate:cast(dtype)
 end
 
 -- Trainable variables that the loss can depend on.
@@ -274,7 +275,10 @@ end
 -- Apply here: in the current trace, or at once.
 local function apply(self, kept, step)
   local done = {}
-  for _, pair in ipairs(kept) do check_dtype(self, pair[1], pair[2]) end
+  for _, pair in ipairs(kept) do
+    check_dtype(self, pair[1], pair[2])
+    rules.check_shape(self.name .. ".apply_gradients", pair[1], pair[2])
+  end
   sum_over_replicas(kept)
   self:begin_update()
   for _, pair in ipairs(kept) do done[#done + 1] = self:apply_gradient(pair[1], pair[2]) end
@@ -293,7 +297,7 @@ local apply_spec <const> = {
 
 ---Updates the variables; in a session's graph the operation that does it.
 ---Shapes: each gradient has its variable's shape
----Errors: no gradient at all, one of another dtype than its variable's:
+---Errors: no gradient at all, one of another dtype or shape than its variable's:
 ---`ipu.train.GradientDescentOptimizer(0.1):apply_gradients{{nil, v}}`
 ---@param ... any grads_and_vars, {global_step, name}; or gradients, variables
 ---@return Operation

@@ -33,14 +33,14 @@ function infer.close(shape, guess)
 end
 
 ---Words about a guess that a message shows, or a multiple of it (after flattening), since no script
----wrote that number.
+---wrote that number. Numbers in names, such as dense_61, are none.
 ---@param guess integer a prime that few shapes have in them
 ---@param means string what the guess stands for
 ---@param advice string what to do where it was flattened together with other axes
 ---@return fun(message: string): string for blame.explaining; "" without such a number
 function infer.explainer(guess, means, advice)
   return function(message)
-    for text in message:gmatch("%f[%w.]%d+%f[^%w.]") do
+    for text in message:gmatch("%f[%w._]%d+%f[^%w._]") do
       local number = tonumber(text)
       if number == guess then return string.format(" (%d stands for %s)", guess, means) end
       if number > 0 and number % guess == 0 then

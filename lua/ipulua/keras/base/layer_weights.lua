@@ -37,7 +37,7 @@ end
 -- A function that gives a weight its first value, and the number of eager random ops that it calls.
 -- The number is nil for initializers that don't tell it. Numbers are drawn as outside of steps,
 -- also where a step that runs eagerly makes the weight.
-local function first_value(initializer, dtype, shape)
+local function first_value(name, initializer, dtype, shape)
   if type(initializer) == "number" then
     return function() return core.full(shape, initializer, dtype) end, 0
   end
@@ -46,7 +46,7 @@ local function first_value(initializer, dtype, shape)
     local run, stay = core.set_run_number(nil)
     local value = made(shape, {dtype = dtype})
     core.set_run_number(run, stay)
-    return value
+    return shapes.first_value(name, value, dtype, shape)
   end, initializers._draws(made, dtype)
 end
 
@@ -80,7 +80,7 @@ function Layer:add_weight(...)
   local shape = type(a.shape) == "table" and a.shape or {a.shape}
   check_extents(self, a.name, shape)
   local v = variables.make(path_of(self) .. "/" .. a.name, dtype, shape, a.trainable,
-    first_value(a.initializer, dtype, shape))
+    first_value(a.name, a.initializer, dtype, shape))
   v.weight_name = a.name
   teams.note_weight(v)
   v.constraint = parts.get("constraint", a.constraint)

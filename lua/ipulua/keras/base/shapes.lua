@@ -3,6 +3,7 @@
 
 local args = require "ipulua.base.args"
 local blame = require "ipulua.base.blame"
+local core = require "ipulua.core"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
 
@@ -63,6 +64,21 @@ function shapes.check_equal(a, b, who, a_name, b_name, hint)
   blame.error(string.format("%s: %s and %s have different shapes, %s and %s%s", who, a_name, b_name,
     shapes.text(a),
     shapes.text(b), hint or ""), "value")
+end
+
+---The result of an initializer, a tensor of a weight's shape. Another shape could broadcast where
+---the weight is used.
+---@param name string of the weight
+---@param value any
+---@param dtype string
+---@param shape integer[]
+---@return userdata
+function shapes.first_value(name, value, dtype, shape)
+  if core.is_variable(value) then value = value:read_value() end
+  if not core.is_tensor(value) then value = core.tensor(value, dtype, "an initializer's result") end
+  if shapes.equal(value.shape, shape) then return value end
+  blame.error(string.format("add_weight: the weight '%s' has the shape %s, but its initializer "
+    .. "gave %s", name, shapes.text(shape), shapes.text(value.shape)), "value")
 end
 
 ---A last axis of 1 that only one of the two has goes away; of equal ranks

@@ -7,6 +7,7 @@ local context = require "ipulua.keras.base.context"
 local losses = require "ipulua.keras.losses"
 local operands = require "ipulua.keras.base.operands"
 local ops = require "ipulua.ops"
+local shapes = require "ipulua.keras.base.shapes"
 
 local accuracy = {functions = {}, classes = {}}
 
@@ -33,15 +34,18 @@ function f.categorical_accuracy(y_true, y_pred)
   return as_float(ops.equal(ops.argmax(y_true, {axis = -1}), ops.argmax(y_pred, {axis = -1})))
 end
 
--- Labels without a last axis of 1.
-local function labels_of(y_true, y_pred)
+-- Labels without a last axis of 1, one for each row of classes.
+local function labels_of(who, y_true, y_pred)
   if #y_true.shape == #y_pred.shape then y_true = ops.squeeze(y_true, {axis = -1}) end
+  shapes.check_equal(y_true.shape, table.move(y_pred.shape, 1, #y_pred.shape - 1, 1, {}), who,
+    "the labels", "the prediction without its classes")
   return class_numbers(y_true)
 end
 
 ---1 where the greatest prediction is at the label, a class number.
 function f.sparse_categorical_accuracy(y_true, y_pred)
-  return as_float(ops.equal(labels_of(y_true, y_pred), ops.argmax(y_pred, {axis = -1})))
+  local labels = labels_of("sparse_categorical_accuracy", y_true, y_pred)
+  return as_float(ops.equal(labels, ops.argmax(y_pred, {axis = -1})))
 end
 
 local k_rows <const> = {operands.rows[1], operands.rows[2], {"k", "integer", 5, range = "[1, inf)"}}
@@ -61,7 +65,8 @@ end
 ---1 where the label is among the k greatest predictions.
 function f.sparse_top_k_categorical_accuracy(...)
   local a = operands.read("sparse_top_k_categorical_accuracy", k_rows, ...)
-  return in_top_k(labels_of(a.y_true, a.y_pred), a.y_pred, a.k)
+  local labels = labels_of("sparse_top_k_categorical_accuracy", a.y_true, a.y_pred)
+  return in_top_k(labels, a.y_pred, a.k)
 end
 
 ---1 where the greatest label is among the k greatest predictions.
@@ -132,6 +137,14 @@ function base.MeanMetricWrapper:update_state(y_true, y_pred, sample_weight)
   return update(self, y_true, cast, sample_weight)
 end
 
+-- Labels and predictions in the metric's dtype, of equal shapes but for a last axis of 1.
+local function fitted(self, y_true, y_pred)
+  y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
+  y_true, y_pred = shapes.fit_ranks(y_true, y_pred)
+  shapes.check_equal(y_true.shape, y_pred.shape, self.name, "y_true", "y_pred")
+  return y_true, y_pred
+end
+
 ---The root of the mean of squared errors.
 ---@class RootMeanSquaredError: Metric
 local RootMeanSquaredError = base.declare("RootMeanSquaredError", {}, base.Mean)
@@ -139,8 +152,7 @@ accuracy.classes.RootMeanSquaredError = RootMeanSquaredError
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function RootMeanSquaredError:update_state(y_true, y_pred, sample_weight)
-  y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
-  y_true, y_pred = require "ipulua.keras.base.shapes".fit_ranks(y_true, y_pred)
+  y_true, y_pred = fitted(self, y_true, y_pred)
   base.Mean.update_state(self, ops.squared_difference(y_pred, y_true), sample_weight)
 end
 
@@ -155,7 +167,7 @@ accuracy.classes.MeanRelativeError = MeanRelativeError
 
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function MeanRelativeError:update_state(y_true, y_pred, sample_weight)
-  y_true, y_pred = base.as_tensor(y_true, self.dtype), base.as_tensor(y_pred, self.dtype)
+  y_true, y_pred = fitted(self, y_true, y_pred)
   local normalizer = base.as_tensor(self.normalizer, self.dtype)
   local difference = ops.abs(y_true - y_pred)
   normalizer = ops.broadcast_to(normalizer, difference.shape)

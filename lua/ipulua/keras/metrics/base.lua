@@ -60,8 +60,9 @@ function Metric:add_weight(...)
     initializer = {class_name = "Constant", config = {value = initializer}}
   end
   local dtype = a.dtype or self.dtype
+  local value = tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype})
   local v = variables.Variable{
-    tracing.outside(parts.get("initializer", initializer), a.shape, {dtype = dtype}),
+    shapes.first_value(a.name, value, dtype, a.shape),
     name = self.name .. "/" .. a.name, trainable = false, synchronization = "ON_READ",
     aggregation = "SUM",
   }

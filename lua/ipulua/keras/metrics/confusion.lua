@@ -241,6 +241,13 @@ function AUC:setup()
   elseif self.num_labels then add_states(self, all_states, {#self.list, self.num_labels}) end
 end
 
+-- A single weight would count each label so often, and divide once.
+local function check_label_weights(self, y_pred)
+  local shape = base.as_tensor(self.label_weights, "float32").shape
+  shapes.check_equal(shape, {y_pred.shape[#y_pred.shape]}, self.name, "label_weights",
+    "the labels of a sample")
+end
+
 ---Takes a batch in: labels and predictions; sample_weight is a weight of each sample.
 function AUC:update_state(y_true, y_pred, sample_weight)
   y_pred = base.as_tensor(y_pred, "float32")
@@ -249,6 +256,7 @@ function AUC:update_state(y_true, y_pred, sample_weight)
     add_states(self, all_states, {#self.list, y_pred.shape[#y_pred.shape]})
   end
   local label_weights
+  if self.label_weights then check_label_weights(self, y_pred) end
   if self.label_weights and not self.multi_label then
     label_weights = ops.broadcast_to(base.as_tensor(self.label_weights, "float32"), y_pred.shape)
     label_weights = ops.reshape(label_weights, {1, y_pred.size})

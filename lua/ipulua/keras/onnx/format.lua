@@ -123,6 +123,14 @@ local function typed_bytes(f, dtype, what)
   return table.concat(out)
 end
 
+-- A tensor of the file, which its errors name: bytes may not fit the shape.
+local function from_bytes(what, name, ...)
+  local ok, t = blame.attempt(core.from_bytes, ...)
+  if ok then return t end
+  local last <const> = blame.last
+  blame.error(string.format("%s: tensor '%s': %s", what, name, last.message), last.kind)
+end
+
 local function read_tensor(data, what)
   local f = protobuf.fields(data, what)
   local name = f[8] and f[8][1] or ""
@@ -138,7 +146,8 @@ local function read_tensor(data, what)
       what, name), "value")
   end
   local shape = protobuf.read_integers(f[1], what)
-  return name, core.from_bytes(dtype, shape, f[9] and f[9][1] or typed_bytes(f, dtype, what))
+  return name, from_bytes(what, name, dtype, shape,
+    f[9] and f[9][1] or typed_bytes(f, dtype, what))
 end
 
 local function read_attribute(f, what)
@@ -173,7 +182,8 @@ local kinds_of_value <const> = {
   [4] = "sequence", [5] = "map", [8] = "sparse tensor", [9] = "optional",
 }
 
--- A dimension without a number is -1; `foreign` names a type that is none of ours.
+-- A dimension without a number is -1. There is no shape where even the rank is unknown. `foreign`
+-- names a type that is none of ours.
 local function read_value_info(data, what)
   local f = protobuf.fields(data, what)
   local v = {name = f[1] and f[1][1] or ""}
@@ -186,9 +196,9 @@ local function read_value_info(data, what)
   local number = t[1] and t[1][1] or 0
   v.dtype = dtypes[number]
   if not v.dtype and number ~= 0 then v.foreign = format.type_name(number) end
-  local shape = t[2] and protobuf.fields(t[2][1], what)
+  if not t[2] then return v end
   v.shape = {}
-  for i, dim in ipairs(shape and shape[1] or {}) do
+  for i, dim in ipairs(protobuf.fields(t[2][1], what)[1] or {}) do
     local d = protobuf.fields(dim, what)
     v.shape[i] = d[1] and d[1][1] or -1
   end

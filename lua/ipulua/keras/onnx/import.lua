@@ -197,9 +197,23 @@ local function check(graph, what)
         v.foreign), "not_implemented")
     end
     if not v.dtype or not v.shape then
-      blame.error(string.format("%s: input '%s' has no known type", what, v.name), "value")
+      blame.error(string.format("%s: input '%s' has no known %s", what, v.name,
+        v.dtype and "rank" or "type"), "value")
     end
   end
+  for _, side in ipairs{"inputs", "outputs"} do
+    if #graph[side] == 0 then
+      blame.error(string.format("%s: the graph has no %s", what, side), "value")
+    end
+  end
+end
+
+-- The Keras input for a graph's; an error names the file and the input.
+local function input_for(what, v, name)
+  local ok, made = blame.attempt(input.Input, {batch_shape = v.shape, dtype = v.dtype, name = name})
+  if ok then return made end
+  local last <const> = blame.last
+  blame.error(string.format("%s: input '%s': %s", what, v.name, last.message), last.kind)
 end
 
 local most_bytes <const> = (1 << 31) - 1 -- protobuf's own limit
@@ -228,10 +242,7 @@ return function(...)
       free = name .. "_" .. count
     end
     taken[free] = true
-    inputs[i] = input.Input{batch_shape = v.shape, dtype = v.dtype, name = free}
-  end
-  if #inputs == 0 then
-    blame.error("onnx.import: " .. path .. ": the graph has no inputs", "value")
+    inputs[i] = input_for("onnx.import: " .. path, v, free)
   end
   local layer = OnnxGraph{graph = graph}
   local given = #inputs == 1 and inputs[1] or inputs

@@ -105,11 +105,20 @@ function interpret.Mod(x, a, n)
   return ops.where(ops.less(x[1], ops.zeros_like(x[1])), -rest, rest)
 end
 
--- The result has the base's type, and is computed in one that holds both.
+-- Whether a tensor is known in advance, and a type has each of its numbers.
+local function fits(v, dtype)
+  if core.is_symbolic(v) then return false end
+  return ops.reduce_all(ops.equal(ops.cast(ops.cast(v, dtype), v.dtype), v)):item()
+end
+
+-- The result has the base's type, and is computed in one that holds both. A narrow one could make
+-- an odd exponent even, which would change the sign.
 interpret.Pow = pair(function(base, exponent)
   if base.dtype == exponent.dtype then return ops.pow(base, exponent) end
-  if is_float(base) then return ops.pow(base, ops.cast(exponent, base.dtype)) end
-  if is_float(exponent) then
+  if is_float(base) and fits(exponent, base.dtype) then
+    return ops.pow(base, ops.cast(exponent, base.dtype))
+  end
+  if is_float(base) or is_float(exponent) then
     return ops.cast(ops.pow(ops.cast(base, "float64"), ops.cast(exponent, "float64")), base.dtype)
   end
   return ops.cast(ops.pow(ops.cast(base, "int64"), ops.cast(exponent, "int64")), base.dtype)

@@ -46,7 +46,7 @@ function interpret.Range(x, _, n)
   if step == 0 then refuse(n, "its step is 0") end
   tools.reserve(n, {math.max((to + 0.0 - from) / step, 0)}, x[1].dtype)
   if math.max((to + 0.0 - from) / step, 0) == 0 then return ops.zeros({0}, {dtype = x[1].dtype}) end
-  return ops.cast(ops.arange(from, to, step), x[1].dtype)
+  return ops.arange(from, to, step, {dtype = x[1].dtype})
 end
 
 -- ------------------------------------------------ arrangements

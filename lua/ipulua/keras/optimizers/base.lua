@@ -182,6 +182,7 @@ function Optimizer:current_learning_rate()
       .. "got %s", self.name,
       args.describe(rate)), "type")
   end
+  rules.check_rate(self.name, rate)
   if self.decay and self.decay > 0 then
     rate = rate / (ops.cast(self.iterations, "float32") * self.decay + 1)
   end

@@ -6,6 +6,7 @@ local core = require "ipulua.core"
 local lengths = require "ipulua.keras.base.lengths"
 local log = require "ipulua.base.log"
 local ops = require "ipulua.ops"
+local optimizer_rules = require "ipulua.optimizers.rules"
 local replication = require "ipulua.trace.replication"
 local teams = require "ipulua.config.teams"
 
@@ -15,12 +16,19 @@ local function clip_to_norm(g, norm)
   return lengths.scale(g, norm / ops.maximum(lengths.of(g), norm))
 end
 
+local function widest(grads)
+  for _, g in ipairs(grads) do
+    if g.dtype == "float64" then return "float64" end
+  end
+  return "float32"
+end
+
 -- Gradients without a finite common norm are all NaN, as in TensorFlow. Else most would be zeros,
 -- and the step would look like a good one.
 local function clip_global(grads, norm)
-  local sum
+  local sum, dtype = nil, widest(grads)
   for _, g in ipairs(grads) do
-    local s = lengths.sum_of_squares(ops.cast(g, "float32"))
+    local s = lengths.sum_of_squares(ops.cast(g, dtype))
     sum = sum and sum + s or s
   end
   local scale = norm / ops.maximum(ops.sqrt(sum), norm)
@@ -43,6 +51,28 @@ function gradients.clip(self, grads)
   if self.global_clipnorm then clip_global(grads, self.global_clipnorm) end
 end
 
+---An error for a gradient and a variable that no update takes.
+---@param self Optimizer
+---@param g any
+---@param v any
+function gradients.check(self, g, v)
+  if not core.is_variable(v) then
+    blame.error("apply_gradients: expected a list of pairs {gradient, variable}, or "
+      .. "gradients and variables, got "
+      .. args.describe(v), "type")
+  end
+  if core.is_value(g) then optimizer_rules.check_shape(self.name, g, v) end
+end
+
+---The same for pairs. Wrappers call it before they change variables of their own.
+---@param self Optimizer
+---@param given any[]
+function gradients.check_pairs(self, given)
+  for _, pair in ipairs(given) do
+    if args.is_plain(pair) then gradients.check(self, pair[1], pair[2]) end
+  end
+end
+
 ---The arguments of apply_gradients, pairs or gradients and variables, as two lists without the
 ---variables that have no gradient.
 ---@param self Optimizer
@@ -53,11 +83,7 @@ end
 function gradients.read(self, first, second)
   local grads, vars, missing = {}, {}, {}
   local function add(g, v)
-    if not core.is_variable(v) then
-      blame.error("apply_gradients: expected a list of pairs {gradient, variable}, or "
-        .. "gradients and variables, got "
-        .. args.describe(v), "type")
-    end
+    gradients.check(self, g, v)
     if core.is_value(g) then
       grads[#grads + 1], vars[#vars + 1] = g, v
     else

@@ -8,6 +8,7 @@ local blame = require "ipulua.base.blame"
 local class = require "ipulua.base.class"
 local core = require "ipulua.core"
 local delegating = require "ipulua.keras.optimizers.delegating"
+local gradients = require "ipulua.keras.optimizers.gradients"
 local nest = require "ipulua.base.nest"
 local ops = require "ipulua.ops"
 local plain = require "ipulua.base.plain"
@@ -245,6 +246,7 @@ function ALSOptimizer:each_gradient(g) return g end -- luacheck: ignore 212
 function ALSOptimizer:apply_gradients(grads, vars, options)
   local given
   given, options = delegating.as_pairs(grads, vars, options)
+  gradients.check_pairs(self, given) -- a refused step must not count in the statistics
   local counted = {}
   if not self.hyper.captured_grads_only then
     for _, pair in ipairs(given) do counted[#counted + 1] = pair[1] or nil end

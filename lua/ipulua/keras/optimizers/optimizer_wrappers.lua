@@ -162,6 +162,7 @@ function GradientAccumulationOptimizer:apply_gradients(...)
   local given, options = as_pairs(...)
   if count == 1 then return self.opt:apply_gradients(given, nil, options) end
   offloading.of_updates(self.name, self.settings)
+  gradients.check_pairs(self, given) -- or a part of a refused step would be in the sums
   local sums, list = {}, {}
   local n = self.counter:read_value()
   for _, pair in ipairs(given) do

@@ -37,6 +37,17 @@ local function batch_function(self, mode)
   end)
 end
 
+-- As in fit: the rows of fewer samples could broadcast to the others.
+local function check_samples(who, given)
+  local with_rows = {}
+  for _, each in pairs(given) do
+    for _, t in ipairs(nest.flatten(each)) do
+      if #t.shape > 0 then with_rows[#with_rows + 1] = t end
+    end
+  end
+  feeding.length_of(with_rows, who)
+end
+
 local function run(self, who, mode, ...)
   local a = args.check(who, batch_rows, ...)
   compile.check(self, who)
@@ -44,6 +55,7 @@ local function run(self, who, mode, ...)
   feeding.take_apart(who, self, a)
   local x, y, w = feeding.as_tensors(a.x, who), feeding.as_tensors(a.y, who),
     feeding.as_tensors(a.sample_weight, who)
+  check_samples(who, {x = x, y = y, sample_weight = w})
   if a.class_weight then
     local feed = feeding.open(who, self, {x = x, y = y, sample_weight = w,
       class_weight = a.class_weight,
@@ -81,6 +93,7 @@ function methods:test_on_batch(...) return run(self, "test_on_batch", "test", ..
 function methods:predict_on_batch(x)
   x = feeding.as_tensors(x, "predict_on_batch")
   if nest.first(x) == nil then blame.error("predict_on_batch: there is no data; give x", "type") end
+  check_samples("predict_on_batch", {x})
   if self.run_eagerly then compile.check(self, "predict_on_batch") end
   local key <const> = "predict_on_batch" .. (self.run_eagerly and ";eagerly" or "")
   local entry = self._programs[key]
