@@ -7,11 +7,8 @@ local command = require "spec.support.command"
 local pipelines = require "spec.support.pipelines"
 
 local folder
-before_each(function()
-  folder = command.scratch()
-  core.make_folder(folder)
-end)
-after_each(function() core.remove_folder(folder) end)
+before_each(function() folder = command.folder() end)
+after_each(function() command.remove(folder) end)
 
 describe("a backup", function()
   -- fit(epochs) gives weights. After two epochs a new run goes on.

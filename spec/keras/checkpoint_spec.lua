@@ -26,11 +26,8 @@ local function output_of(line)
 end
 
 local folder
-before_each(function()
-  folder = command.scratch()
-  core.make_folder(folder)
-end)
-after_each(function() core.remove_folder(folder) end)
+before_each(function() folder = command.folder() end)
+after_each(function() command.remove(folder) end)
 
 describe("a training that was killed", function()
   local function run(kind, name, kill, freq, seed)

@@ -33,7 +33,8 @@ void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, con
   }
 }
 
-bool f16_any_infinite(const f16 *y, int64_t n) {
+/* An infinity in the result came from one in x or from beyond the range. */
+static bool any_infinite(const f16 *y, int64_t n) {
   uint16_t found = 0; /* as wide as the elements: whole vectors are compared */
   for (int64_t i = 0; i < n; i++) found |= (uint16_t)((y[i] & 0x7FFF) == 0x7C00);
   return found;
@@ -45,29 +46,32 @@ static bool any_large(const float *x, int64_t n) {
   return found;
 }
 
-void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
+bool narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
                    const Numerics *numerics, const RngKey *key, uint64_t index) {
   enum { PIECE = 1024 };
   bool stochastic = numerics && numerics->stochastic_rounding && key,
        nan_on_overflow = numerics && numerics->nan_on_overflow;
   if (stochastic) {
     narrow_f16(x, y, n, numerics, key, index);
-    return;
+    return any_infinite(y, n);
   }
+  bool found = false;
   for (int64_t i = 0; i < n; i += PIECE) {
     int64_t count = n - i < PIECE ? n - i : PIECE;
     const void *in[1] = {x + i};
     k->cast[F32][F16](in, 0, y + i, count, NULL);
-    if (nan_on_overflow ? any_large(x + i, count) : f16_any_infinite(y + i, count))
-      narrow_f16(x + i, y + i, count, numerics, key, index + (uint64_t)i);
+    if (!(nan_on_overflow ? any_large(x + i, count) : any_infinite(y + i, count))) continue;
+    narrow_f16(x + i, y + i, count, numerics, key, index + (uint64_t)i);
+    found |= any_infinite(y + i, count);
   }
+  return found;
 }
 
 int clip_cast(Dtype from, const void *x, bool single, f16 *y, int64_t n, const Numerics *numerics) {
   bool nan_on_overflow = numerics && numerics->nan_on_overflow,
        traps = numerics && numerics->trap_overflow;
   int events = 0;
-  if (!nan_on_overflow && !traps && !f16_any_infinite(y, n)) return 0;
+  if (!nan_on_overflow && !traps && !any_infinite(y, n)) return 0;
   for (int64_t i = 0; i < n; i++) {
     double v = dtype_get(from, x, single ? 0 : i);
     if (!isfinite(v) || fabs(v) <= LARGEST) continue;

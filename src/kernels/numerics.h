@@ -40,13 +40,10 @@ static inline const char *numerics_trap(const Numerics *n, int events) {
 void narrow_f16(const float *x, f16 *y, int64_t n, const Numerics *numerics, const RngKey *key,
                 uint64_t index);
 /* The same bits for many elements, by k's cast. Only values beyond the range and stochastic
- * rounding are done one by one. */
+ * rounding are done one by one. Returns whether a result is infinite. */
 struct Kernels;
-void narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
+bool narrow_f16_by(const struct Kernels *k, const float *x, f16 *y, int64_t n,
                    const Numerics *numerics, const RngKey *key, uint64_t index);
-
-/* An infinity in results of a conversion came from an infinity or from beyond the range. */
-bool f16_any_infinite(const f16 *y, int64_t n);
 
 /* The same for n results y of a cast from x of dtype `from`: values beyond the range clip or become
  * NaN. single: x is one element. Returns EVENT_OVERFLOW if there is such a value and numerics traps

@@ -47,8 +47,8 @@ static int read_cifar(lua_State *L) {
   return 2;
 }
 
-/* (path, dtype, separator, has header, columns, fill | nil). columns: names, or positions from 0,
- * or nil for all. */
+/* (path, dtype, separator, has header, columns, fill | nil, is label). columns: names, or positions
+ * from 0, or nil for all. */
 static int read_csv(lua_State *L) {
   enum { MAX_COLUMNS = 1024 };
   const char *path = luaL_checkstring(L, 1), *separator = luaL_checkstring(L, 3);
@@ -56,7 +56,8 @@ static int read_csv(lua_State *L) {
   int64_t position[MAX_COLUMNS];
   CsvOptions o = {.dtype = bind_check_dtype(L, 2),
                   .separator = separator[0],
-                  .has_header = lua_toboolean(L, 4)};
+                  .has_header = lua_toboolean(L, 4),
+                  .is_label = lua_toboolean(L, 7)};
   CsvFill fill = {.number = luaL_optnumber(L, 6, 0)};
   int is_whole;
   fill.whole = lua_tointegerx(L, 6, &is_whole);

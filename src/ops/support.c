@@ -125,9 +125,9 @@ static void convert_part(void *context, int64_t begin, int64_t end) {
     const float *wide = (const float *)(const void *)x;
     RngKey key = c->rng;
     key.stream += v->output << STREAM_BITS;
-    narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key,
-                  (uint64_t)begin);
-    if (f16_any_infinite((const f16 *)(const void *)y, end - begin)) v->infinite = true;
+    if (narrow_f16_by(c->kernels, wide, (f16 *)(void *)y, end - begin, c->numerics, &key,
+                      (uint64_t)begin))
+      v->infinite = true;
     if (!c->numerics || !c->numerics->trap_overflow) return;
     for (int64_t i = 0; i < end - begin; i++)
       if (fabsf(wide[i]) > 65504.0f && isfinite(wide[i])) v->overflow = true;

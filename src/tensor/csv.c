@@ -197,22 +197,21 @@ static Status set_fill(Csv *c, const CsvFill *fill, Tensor *t, int64_t index) {
               c->path, (long long)c->begun, c->column, fill->number, dtype_name(d));
 }
 
-static Status fill_missing(Csv *c, const char *field, const CsvFill *fill, Tensor *t,
+static Status fill_missing(Csv *c, const char *field, const CsvOptions *o, Tensor *t,
                            int64_t index) {
-  if (!fill)
-    return fail(c->error, ERR_VALUE,
-                "%s: line %lld, column %d: the cell is missing (%s); say what it becomes, fill = 0 "
-                "for all columns or fill = {name = 0}",
-                c->path, (long long)c->begun, c->column, *field ? field : "it is empty");
-  return set_fill(c, fill, t, index);
+  if (o->fill) return set_fill(c, o->fill, t, index);
+  return fail(c->error, ERR_VALUE, "%s: line %lld, column %d: the cell is missing (%s); %s",
+              c->path, (long long)c->begun, c->column, *field ? field : "it is empty",
+              o->is_label ? "a label is never filled: leave its record out"
+                          : "say what it becomes, fill = 0 for all columns or fill = {name = 0}");
 }
 
-static Status convert(Csv *c, locale_t plain, const CsvFill *fill, Tensor *t, int64_t index) {
+static Status convert(Csv *c, locale_t plain, const CsvOptions *o, Tensor *t, int64_t index) {
   Dtype d = t->type.dtype;
   if (c->field.used >= NUMBER || strlen(c->field.data) != c->field.used)
     return not_a(c, "number", c->field.data);
   char *field = trimmed(c->field.data);
-  if (is_missing(field)) return fill_missing(c, field, fill, t, index);
+  if (is_missing(field)) return fill_missing(c, field, o, t, index);
   if (dtype_is_float(d)) return convert_float(c, plain, field, d, t, index);
   return d == BOOL ? convert_bool(c, field, t, index) : convert_integer(c, field, d, t, index);
 }
@@ -234,7 +233,7 @@ static Status convert_records(Csv *c, const CsvOptions *o, const Selection *sele
       s = read_field(c, &ending);
       for (int k = s == OK ? selection->first[c->column - 1] : -1; k >= 0 && s == OK;
            k = selection->next[k])
-        s = convert(c, plain, o->fill, t, row * selection->outputs + k);
+        s = convert(c, plain, o, t, row * selection->outputs + k);
     } while (s == OK && ending == FIELD_ENDS);
   }
   freelocale(plain);

@@ -19,6 +19,7 @@ typedef struct CsvOptions {
   const char *const *names;
   const int64_t *positions;
   const CsvFill *fill; /* the value of a missing cell (empty, NA, N/A, null); NULL: an error */
+  bool is_label;       /* the cells are labels, which have no fill: the error says so */
 } CsvOptions;
 
 /* A tensor [records, columns]. Records end with LF, CRLF or CR and have the same number of fields.

@@ -86,14 +86,7 @@ function csv.from_csv(...)
   if a.label == nil then
     return data.from_tensor_slices(read_columns(a, a.dtype, columns)):made_by "from_csv"
   end
-  local ok, labels = blame.attempt(core.read_csv, a.path, a.label_dtype, a.separator, a.header,
-    {a.label})
-  if not ok then
-    local words, count = blame.last.message:gsub("; say what it becomes, fill = .*",
-      "; a label is never filled: leave its record out")
-    if count == 0 then error(labels, 0) end
-    blame.error(words, "value")
-  end
+  local labels = core.read_csv(a.path, a.label_dtype, a.separator, a.header, {a.label}, nil, true)
   labels = labels:reshape{labels.shape[1]}
   return data.from_tensor_slices{read_columns(a, a.dtype, columns), labels}:made_by "from_csv"
 end
